@@ -1,0 +1,5 @@
+"""`python -m autograder`."""
+
+from .cli import main
+
+main()

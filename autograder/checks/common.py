@@ -1,0 +1,91 @@
+"""Properties that are asked of every part in the same way; each part's module names them as checks of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from checks.compare import (
+    BY_DTYPE,
+    FLOAT32,
+    expect_close,
+    expect_dtype,
+    expect_on_its_device,
+    expect_same_operations,
+    expect_unchanged,
+    fail,
+)
+from checks.student import Answer, Target
+
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+def exact(tensor: Tensor) -> Tensor:
+    """Rounded to quarters. With a width of 16, whose root and fourth root are exact too, scores of any size that float32 holds
+    are then the same in every order of summing and scaling, so that large ones can be compared at all.
+    """
+    return (tensor * 4).round() / 4
+
+
+def laid_out_differently(tensor: Tensor) -> Tensor:
+    """The same numbers with their last two axes swapped in memory: not contiguous."""
+    return tensor.transpose(-1, -2).contiguous().transpose(-1, -2)
+
+
+def expect_leaves_inputs_alone(target: Target, *args: Tensor, look: str, **kwargs: Any) -> None:
+    """No argument changes; a second call gives the same; so do the same numbers laid out differently in memory."""
+    first = target.observe(*args, after=True, **kwargs)
+    expect_unchanged(first, look)
+    results = first.results
+    again = target(*args, **kwargs)
+    for name in results:
+        expect_close(again, name, first[name], FLOAT32, source="what the same call returned the first time", look=look)
+    swapped = target(*(laid_out_differently(each) for each in args), **kwargs)
+    for name in results:
+        expect_close(
+            swapped, name, first[name], FLOAT32, source="what the same numbers gave when they were contiguous", look=look
+        )
+
+
+def expect_no_memory(target: Target, args: Sequence[Tensor], without: Mapping[str, Any], between: Mapping[str, Any]) -> None:
+    """A call gives the same before and after another call with masks."""
+    before = target(*args, **without)
+    target(*args, **between)
+    after = target(*args, **without)
+    for name in before.results:
+        source = "what the same call returned before another call, with masks"
+        expect_close(after, name, before[name], FLOAT32, source=source, look="anything kept from one call to the next.")
+
+
+def expect_dtype_kept(answer: Answer, expected: Mapping[str, Tensor], dtype: torch.dtype) -> None:
+    """Every result has the inputs' dtype and, within that dtype's tolerance, the right values."""
+    look = "casts, and tensors made with a dtype of their own: a mask, a bias, a fill value too large for a half type."
+    for name, wanted in expected.items():
+        expect_dtype(answer, name, dtype, look)
+        expect_close(answer, name, wanted, BY_DTYPE[dtype], look=look)
+
+
+def expect_vectorised(small: Answer, large: Answer, grown: str) -> None:
+    """As many tensor operations for the larger call as for the smaller."""
+    expect_same_operations(small, large, grown, "a Python loop: one matrix product does all items, heads and positions at once.")
+
+
+def expect_any_device(target: Target, *args: Tensor, **kwargs: Any) -> None:
+    """Nothing is made on a device of the code's own choice. The call has to work on the CPU first."""
+    target(*args, **kwargs)
+    look = "tensors made inside the function: give each of them `device=` of an input, and move nothing to the CPU."
+    expect_on_its_device(target.observe(*args, on="meta", **kwargs), look)
+
+
+def expect_own_work(target: Target, *args: Tensor, **kwargs: Any) -> None:
+    """No ready-made attention runs: the transport raises where it is called by name, and the operations show its kernels."""
+    answer = target.observe(*args, count=True, **kwargs)
+    kernels = [
+        name for name in answer.reply.operations if re.search("scaled_dot_product|native_multi_head|flash_attention", name)
+    ]
+    if kernels:
+        fail(answer, f"the kernel {kernels[0]} ran, which is ready-made attention, and this part asks for your own.")

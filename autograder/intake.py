@@ -1,0 +1,171 @@
+"""Intake: from a path to the text of a submission's package, without running, following or unpacking anything.
+
+Only `attention/**/*.py` is taken. What else is in a submission, whatever it is called, is never opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from checks.errors import BadUsage
+
+from .intake_sources import Found, NotReadable, from_directory, from_zip, is_junk
+
+_MOST_FILES = 64
+_LONGEST_NAME = 100
+
+
+class NoSubmission(BadUsage):
+    """There is nothing here that could be graded; the text says what to hand in."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Something to grade: a name that is safe as a file's and unique in its run, and where it is."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A submission as text. `sources` and `problems` are keyed by paths such as `attention/masking.py`.
+
+    `problems` holds a sentence for each file that was refused; the others are graded. `digest` is of what is graded: the text
+    as it was read (so not of its line ends) and the names of what was refused.
+    """
+
+    name: str
+    digest: str
+    sources: dict[str, str]
+    notes: tuple[str, ...]
+    problems: dict[str, str]
+
+
+def read(path: Path, package: str = "attention", name: str | None = None) -> Submission:
+    """The submission in a directory or a zip. Raises NoSubmission where there is no `attention/` with Python files in it."""
+    found = _look(path, package)
+    if found is None:
+        raise NoSubmission(f"{path} holds no folder {package}/: hand in that folder with the files in it, or a zip of it.")
+    sources, problems = {}, dict(found.problems)
+    chosen = sorted(found.files, key=lambda each: (each.count("/"), each))
+    for file in chosen[:_MOST_FILES]:
+        try:
+            sources[file] = _text(file, found.files[file]())
+        except NotReadable as error:
+            problems[file] = str(error)
+    notes = list(found.notes)
+    if len(chosen) > _MOST_FILES:
+        notes.append(f"Only the first {_MOST_FILES} of {len(chosen)} Python files in {package}/ were read.")
+    if not sources and not problems:
+        raise NoSubmission(f"{path} has a folder {package}/ without any Python file in it: hand in the files of the template.")
+    digest = _digest(sources, problems)
+    name = name or safe_name(_stem(path))
+    return Submission(name, digest, dict(sorted(sources.items())), tuple(notes), dict(sorted(problems.items())))
+
+
+def discover(paths: Sequence[Path], package: str = "attention") -> list[Candidate]:
+    """What there is to grade, in order. Each path is a submission (a zip, or a directory that holds `attention/`), or a folder.
+
+    In a folder every subdirectory and every zip is one, those without `attention/` included, so that each gets a
+    report; but one of them at least has to have it. Raises BadUsage where a path is neither.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            raise BadUsage(f"There is no file or folder {path}: give the path of a submission, or of a folder of submissions.")
+        if not path.is_dir() and not _is_zip(path):
+            raise BadUsage(f"{path} is neither a folder nor a zip file: give a submission, or a folder of submissions.")
+        found += [path] if not path.is_dir() or (path / package).is_dir() else _children(path, package)
+    return [Candidate(name, path) for name, path in zip(_names(found), found, strict=True)]
+
+
+def safe_name(text: str) -> str:
+    """The text as a file name: letters, digits, `.`, `_` and `-`, not starting with a dot or a dash."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", text).lstrip(".-")[:_LONGEST_NAME].rstrip("._") or "submission"
+
+
+def _children(folder: Path, package: str) -> list[Path]:
+    try:
+        children = sorted(each for each in folder.iterdir() if not is_junk(each.name) and (each.is_dir() or _is_zip(each)))
+    except OSError as error:
+        raise BadUsage(f"{folder} cannot be read ({error.strerror}): check its permissions.") from error
+    if not children:
+        raise BadUsage(f"{folder} holds no submission: give a folder that holds a folder or a zip for each student.")
+    if not any(_is_submission(child, package) for child in children):
+        raise BadUsage(f"Nothing in {folder} holds a folder {package}/: give a submission, or a folder of submissions.")
+    return children
+
+
+def _is_zip(path: Path) -> bool:
+    return path.suffix.lower() == ".zip" and path.is_file()
+
+
+def _is_submission(path: Path, package: str) -> bool:
+    try:
+        return _look(path, package) is not None
+    except NoSubmission:
+        return False
+
+
+def _look(path: Path, package: str) -> Found | None:
+    try:
+        return from_directory(path, package) if path.is_dir() else from_zip(path, package)
+    except NotReadable as error:
+        raise NoSubmission(str(error)) from error
+    except OSError as error:
+        raise NoSubmission(f"{path} cannot be read ({error.strerror}): check the path and its permissions.") from error
+
+
+def _text(file: str, data: bytes) -> str:
+    """UTF-8, with or without a byte order mark, any line ends. Raises NotReadable naming the byte and the line."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        byte, line = error.object[error.start], error.object.count(b"\n", 0, error.start) + 1
+        raise NotReadable(f"{file} is not UTF-8 text (byte 0x{byte:02x} in line {line}): save it as UTF-8.") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _digest(sources: Mapping[str, str], refused: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for path, text in sorted(sources.items()):
+        data = text.encode("utf-8")
+        digest.update(f"{len(path.encode())} {len(data)}\n".encode() + path.encode() + data)
+    for path in sorted(refused):
+        digest.update(f"refused {len(path.encode())}\n".encode() + path.encode())
+    return digest.hexdigest()
+
+
+def _stem(path: Path) -> str:
+    path = _absolute(path)
+    return path.stem if _is_zip(path) else path.name
+
+
+def _absolute(path: Path) -> Path:
+    """Without `..`, and unlike `resolve` with the names of links and not of what they point to."""
+    return Path(os.path.abspath(path))
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """A name for each path: its own; where two share one, with the folder before it; where that helps not, with a number."""
+    names = [safe_name(_stem(path)) for path in paths]
+    often = Counter(name.lower() for name in names)
+    several_folders = len({_absolute(path).parent for path in paths}) > 1
+    for index, path in enumerate(paths):
+        if often[names[index].lower()] > 1 and several_folders:
+            names[index] = safe_name(f"{_absolute(path).parent.name}_{names[index]}")
+    taken: set[str] = set()
+    for index, name in enumerate(names):
+        number = 2
+        while names[index].lower() in taken:  # not only equal ones: macOS takes a.zip and A.zip for one file
+            names[index] = f"{name}-{number}"
+            number += 1
+        taken.add(names[index].lower())
+    return names

@@ -1,0 +1,255 @@
+"""The messages between grader and worker, as bytes: a Request there, a Reply or a Failure back. No pickle anywhere.
+
+What a worker sent may be anything at all: decoding it returns a message or raises WireError, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+
+from checks.calls import Call, Load, Make, Reply, Request
+from checks.executor import Layout
+
+from .framing import MAX_FRAME, WireError, pack, plain, unpack
+from .tensors import read_tensors
+from .values import ValueReader, ValueWriter
+
+OUT_OF_MEMORY = 91  # exit statuses of a worker that cannot even send an answer
+BROKEN = 92
+_LONGEST_MESSAGE = 4096  # characters
+_LONGEST_NAME = 200
+_MOST_KINDS = 16
+_MOST_OPERATIONS = 20_000
+_LONGEST_OPERATION = 64
+_MOST_FOREIGN = 200
+_MOST_ENTRIES = 1000  # of gradients, parameters, attributes
+_FAILURES = ("raised", "memory", "too large", "broken")
+
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An answer that is no Reply. `reason`: the student's code "raised", it ran out of "memory", what it returned is
+    "too large" to send, or the worker itself is "broken". `kinds`, `message` and `where` are StudentRaised's.
+    """
+
+    reason: str
+    kinds: tuple[str, ...] = ()
+    message: str = ""
+    where: str = ""
+
+
+# From the grader to the worker.
+
+
+def encode_setup(sources: Mapping[str, str], layout: Layout) -> bytes:
+    """The first frame: the student's files, as text, and where the public names live."""
+    texts = {path: text.encode("utf-8") for path, text in sources.items()}
+    header = {
+        "files": [[path, len(text)] for path, text in texts.items()],
+        "package": layout.package,
+        "exports": dict(layout.exports),
+        "ready_made": sorted(layout.ready_made),
+    }
+    return pack(header, b"".join(texts.values()))
+
+
+def decode_setup(frame: bytes) -> tuple[dict[str, str], Layout]:
+    """The worker's side of `encode_setup`. It comes from the grader, so it is taken at its word."""
+    header, blob = unpack(frame)
+    sources, start = {}, 0
+    for path, size in header["files"]:
+        sources[path] = blob[start : start + size].decode("utf-8")
+        start += size
+    return sources, Layout(header["package"], header["exports"], frozenset(header["ready_made"]))
+
+
+def encode_request(request: Request, nonce: str, cap: int = MAX_FRAME) -> bytes:
+    """One frame. Raises TypeError for a value that cannot cross, WireError where it is too large."""
+    values = ValueWriter(lenient=False)
+    match request:
+        case Load(part):
+            body: dict[str, Any] = {"load": part}
+        case Make():
+            body = {
+                "make": request.cls,
+                "args": [values.write(each) for each in request.args],
+                "kwargs": {name: values.write(each) for name, each in request.kwargs.items()},
+                "weights": {name: values.write(each) for name, each in request.weights.items()},
+                "dtype": values.write(request.dtype),
+                "training": request.training,
+            }
+        case Call():
+            body = {
+                "call": request.function,
+                "args": [values.write(each) for each in request.args],
+                "kwargs": {name: values.write(each) for name, each in request.kwargs.items()},
+                "module": request.module,
+                "upstream": None if request.upstream is None else [values.write(each) for each in request.upstream],
+                "after": request.after,
+                "count": request.count,
+                "device": request.device,
+            }
+    return _with_tensors({"nonce": nonce, **body}, values, cap)
+
+
+def decode_request(frame: bytes, cap: int = MAX_FRAME) -> tuple[str, Request]:
+    """Nonce and request."""
+    header, blob = unpack(frame, cap)
+    body = _members(header, dict)
+    values = ValueReader(read_tensors(body.get("tensors"), blob))
+    nonce = _is(body.get("nonce"), str)
+    if "load" in body:
+        return nonce, Load(_is(body["load"], str))
+    args = tuple(values.read(each) for each in _is(body.get("args"), list))
+    kwargs = {name: values.read(each) for name, each in _members(body.get("kwargs"), dict).items()}
+    if "make" in body:
+        weights = {name: values.tensor(each) for name, each in _members(body.get("weights"), dict).items()}
+        dtype = None if body.get("dtype") is None else _is(values.read(body["dtype"]), torch.dtype)
+        return nonce, Make(_is(body["make"], str), args, kwargs, weights, dtype, _is(body.get("training"), bool))
+    upstream = None if body.get("upstream") is None else tuple(map(values.optional_tensor, _is(body["upstream"], list)))
+    return nonce, Call(
+        function=_is(body.get("call"), str),
+        args=args,
+        kwargs=kwargs,
+        module=None if body.get("module") is None else _is(body["module"], int),
+        upstream=upstream,
+        after=_is(body.get("after"), bool),
+        count=_is(body.get("count"), bool),
+        device=None if body.get("device") is None else _is(body["device"], str),
+    )
+
+
+# From the worker to the grader.
+
+
+def encode_ready(isolation: str) -> bytes:
+    """The worker's first frame, sent before it has read anything of a student's: what confines it."""
+    return pack({"ready": isolation})
+
+
+def decode_ready(frame: bytes) -> str:
+    """The name of the confinement."""
+    return _is(_members(unpack(frame)[0], dict).get("ready"), str)
+
+
+def encode_reply(reply: Reply, nonce: str, cap: int = MAX_FRAME) -> bytes:
+    """One frame. Long lists of operations are cut; a value too large to send is a WireError."""
+    values = ValueWriter(lenient=True)
+    body = {
+        "nonce": nonce,
+        "value": values.write(reply.value),
+        "after": [values.write(each) for each in reply.after],
+        "gradients": {name: values.write(each) for name, each in reply.gradients.items()},
+        "operations": [name[:_LONGEST_OPERATION] for name in reply.operations[:_MOST_OPERATIONS]],
+        "foreign": [text[:_LONGEST_NAME] for text in reply.foreign[:_MOST_FOREIGN]],
+        "module": reply.module,
+        "parameters": {name: list(shape) for name, shape in reply.parameters.items()},
+        "attributes": {name: values.write(each) for name, each in reply.attributes.items()},
+    }
+    return _with_tensors(body, values, cap)
+
+
+def encode_failure(failure: Failure, nonce: str) -> bytes:
+    """One frame, its texts cut to what the far side accepts."""
+    body = {
+        "nonce": nonce,
+        "failure": failure.reason,
+        "kinds": [kind[:_LONGEST_NAME] for kind in failure.kinds[:_MOST_KINDS]],
+        "message": failure.message[:_LONGEST_MESSAGE],
+        "where": failure.where[:_LONGEST_NAME],
+    }
+    return pack(body)
+
+
+def decode_answer(frame: bytes, nonce: str, cap: int = MAX_FRAME) -> Reply | Failure:
+    """A worker's answer to the request of this nonce, from bytes that may be anything. Raises WireError alone."""
+    header, blob = unpack(frame, cap)
+    body = _members(header, dict)
+    if body.get("nonce") != nonce:
+        raise WireError("it does not answer the question")
+    if "failure" in body:
+        if blob:
+            raise WireError("it carries bytes that belong to nothing")
+        return _failure(body)
+    return _reply(body, ValueReader(read_tensors(body.get("tensors"), blob)))
+
+
+def _reply(body: dict[str, Any], values: ValueReader) -> Reply:
+    _has(body, "nonce", "tensors", "value", "after", "gradients", "operations", "foreign", "module", "parameters", "attributes")
+    return Reply(
+        value=values.read(body["value"]),
+        after=tuple(values.read(each) for each in _members(body["after"], list)),
+        gradients={_name(key): values.optional_tensor(each) for key, each in _members(body["gradients"], dict).items()},
+        operations=_texts(body["operations"], _MOST_OPERATIONS, _LONGEST_OPERATION),
+        foreign=_texts(body["foreign"], _MOST_FOREIGN, _LONGEST_NAME),
+        module=None if body["module"] is None else _is(body["module"], int),
+        parameters={_name(key): _shape(each) for key, each in _members(body["parameters"], dict).items()},
+        attributes={_name(key): _is(each, int) for key, each in _members(body["attributes"], dict).items()},
+    )
+
+
+def _failure(body: dict[str, Any]) -> Failure:
+    _has(body, "nonce", "failure", "kinds", "message", "where")
+    if body["failure"] not in _FAILURES:
+        raise WireError("it fails in a way that was not agreed on")
+    if body["failure"] == "raised" and not body["kinds"]:
+        raise WireError("it names no exception")
+    return Failure(
+        reason=_is(body["failure"], str),
+        kinds=_texts(body["kinds"], _MOST_KINDS, _LONGEST_NAME),
+        message=_text(body["message"], _LONGEST_MESSAGE),
+        where=_text(body["where"], _LONGEST_NAME),
+    )
+
+
+def _with_tensors(body: dict[str, Any], values: ValueWriter, cap: int) -> bytes:
+    orders, blob = values.tensors.finish()
+    return pack({**body, "tensors": orders}, blob, cap)
+
+
+def _is(value: Any, kind: type[Kind]) -> Kind:
+    """The value, if it is of exactly this type (a bool is no int)."""
+    if type(value) is not kind:
+        raise WireError("a field is of another type than agreed")
+    return value
+
+
+def _members(value: Any, kind: type[Kind]) -> Kind:
+    """The list or object, if it is one and not too long."""
+    found: Any = _is(value, kind)
+    if len(found) > _MOST_ENTRIES:
+        raise WireError("a field has too many entries")
+    checked: Kind = found
+    return checked
+
+
+def _has(body: dict[str, Any], *names: str) -> None:
+    if set(body) != set(names):
+        raise WireError("its fields are not those agreed on")
+
+
+def _name(text: str) -> str:
+    return _text(text, _LONGEST_NAME)
+
+
+def _text(value: Any, longest: int) -> str:
+    if not isinstance(value, str) or len(value) > longest:
+        raise WireError("a text is too long, or none")
+    return plain(value, longest)
+
+
+def _texts(value: Any, most: int, longest: int) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > most:
+        raise WireError("a list of texts is too long, or none")
+    return tuple(_text(each, longest) for each in value)
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    sizes: Iterable[Any] = _members(value, list)
+    return tuple(_is(size, int) for size in sizes)

@@ -1,0 +1,1 @@
+"""Self-attention from scratch: one file a part."""

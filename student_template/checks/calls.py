@@ -1,0 +1,93 @@
+"""What can be asked of a student's code, and what comes back: the one interface that both transports carry.
+
+A `Value` is a tensor, a plain Python value (None, bool, int, float, str), an `Opaque`, or a tuple of values.
+Nothing else crosses, in either direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+
+Value = Any  # see above; Python cannot say "tuples of itself" to a type checker without noise at every use
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """An object that came back and is not a value: only the name of its type is told."""
+
+    type_name: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """Call `function` (of the package, or `forward` of module number `module`) with these arguments.
+
+    Of the observations only those asked for are made, since each costs something:
+    `upstream` gives one gradient per returned tensor (None: that result is left out) and asks for the gradients of
+    `sum(<upstream, result>)` with respect to every floating-point argument and every parameter;
+    `after` asks for the arguments as they are after the call; `count` for the tensor operations, in order;
+    `device` moves every tensor argument (and the module) to that device first. On "meta", where tensors have shapes and no
+    values, what comes back is the names of the results' devices, and `foreign` says which operations mixed devices.
+    """
+
+    function: str
+    args: tuple[Value, ...] = ()
+    kwargs: Mapping[str, Value] = field(default_factory=dict)
+    module: int | None = None
+    upstream: tuple[torch.Tensor | None, ...] | None = None
+    after: bool = False
+    count: bool = False
+    device: str | None = None
+
+
+@dataclass(frozen=True)
+class Make:
+    """Construct `cls(*args, **kwargs)`, load `weights` (by projection name, `(out, in)` each), set dtype and mode, keep it."""
+
+    cls: str
+    args: tuple[Value, ...] = ()
+    kwargs: Mapping[str, Value] = field(default_factory=dict)
+    weights: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    dtype: torch.dtype | None = None
+    training: bool = True
+
+
+@dataclass(frozen=True)
+class Load:
+    """Import the file of `part`, and nothing else: what a broken file costs is found out once."""
+
+    part: str
+
+
+Request = Call | Make | Load
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back. Fields that were not asked for are empty."""
+
+    value: Value = None
+    after: tuple[Value, ...] = ()  # positional arguments, then keyword arguments in the call's order
+    gradients: Mapping[str, torch.Tensor | None] = field(default_factory=dict)  # "arg0", "kwarg name", "W_q.weight"
+    operations: tuple[str, ...] = ()  # "aten.bmm", in order
+    foreign: tuple[str, ...] = ()  # on "meta": operations that mixed devices, with the student's line
+    module: int | None = None  # after Make
+    parameters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # after Make: name to shape
+    attributes: Mapping[str, int] = field(default_factory=dict)  # after Make: the module's plain integers
+
+
+class Transport(Protocol):
+    """One of the two ways to the student's code: in this process (`executor.Direct`), or over the wire to a worker."""
+
+    @property
+    def printed(self) -> str:
+        """What the student's code has printed so far."""
+        ...
+
+    def perform(self, request: Request) -> Reply:
+        """Do it. Raises StudentRaised, WorkerTimedOut or WorkerCrashed."""
+        ...

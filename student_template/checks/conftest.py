@@ -1,0 +1,55 @@
+"""Plain `pytest` runs the same checks: one fresh `student` each, a need that failed skips what builds on it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import desk, parts
+from .draw import Draw
+from .errors import CheckFailed, StudentRaised
+from .records import Check
+from .registry import marked
+from .student import Student
+
+_PASSED = pytest.StashKey[set[str]]()
+
+
+@pytest.fixture
+def student(request: pytest.FixtureRequest) -> Iterator[Student]:
+    """The package in the folder that pytest was started in (or in $SUBMISSION)."""
+    check = marked(request.function)
+    assert check is not None, f"{request.function.__name__} is not marked with @check"
+    missing = [need for need in check.needs if f"{check.part}::{need}" not in request.config.stash.get(_PASSED, set())]
+    if missing and any(item.name == missing[0] for item in request.session.items):
+        pytest.skip(f"needs {missing[0]}")
+    root = Path(os.environ.get("SUBMISSION", Path(__file__).parent.parent))
+    open_transport = desk.opener(root.resolve(), parts.read())
+    seed = desk.desk_seed(check)
+    with open_transport(check.part, seed) as transport:
+        yield Student(transport, Draw(seed))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[Any]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed check shows its message and nothing of the kit's insides."""
+    report = yield
+    check = _check_of(item)
+    if check is None or report.when != "call":
+        return report
+    if report.passed:
+        item.config.stash.setdefault(_PASSED, set()).add(check.id)
+    elif call.excinfo is not None and isinstance(call.excinfo.value, CheckFailed | StudentRaised):
+        where = getattr(call.excinfo.value, "where", "")
+        report.longrepr = f"{check.title}\n{call.excinfo.value}" + (f"\nWhere: {where}" if where else "")
+    return report
+
+
+def _check_of(item: pytest.Item) -> Check | None:
+    return marked(getattr(item, "function", None))

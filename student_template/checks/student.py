@@ -1,0 +1,185 @@
+"""`student`: what a check is given. The student's functions and modules by name, whichever transport carries the calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .calls import Call, Make, Opaque, Reply, Transport, Value
+from .draw import Draw
+from .errors import CheckFailed, StudentRaised
+from .signatures import SIGNATURES, WITH_WEIGHTS, Signature
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back from one call, and enough about the call to write a message."""
+
+    call: str  # "masked_attention(Q, K, V, key_padding_mask, causal=True)"
+    arguments: Mapping[str, Value]
+    results: tuple[str, ...]
+    reply: Reply
+
+    def __getitem__(self, name: str) -> Tensor:
+        """The result of that name, as a tensor; CheckFailed where something else came back."""
+        value, index = self.reply.value, self.results.index(name)
+        if len(self.results) > 1:
+            if not isinstance(value, tuple) or len(value) != len(self.results):
+                wanted = f"a tuple of {len(self.results)}: ({', '.join(self.results)})"
+                raise CheckFailed(f"{self.described}:\ncame back as {describe(value)}, and must be {wanted}.")
+            value = value[index]
+        if not isinstance(value, Tensor):
+            raise CheckFailed(f"{self.described}:\n{name} came back as {describe(value)}, and must be a tensor.")
+        return value
+
+    @property
+    def described(self) -> str:
+        """The call with the shapes of its tensors: how every message begins."""
+        tensors = {name: value for name, value in self.arguments.items() if isinstance(value, Tensor)}
+        if not tensors:
+            return self.call
+        dtypes = {_short(value.dtype) for value in tensors.values() if value.is_floating_point()} - {"float32"}
+        shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in tensors.items())
+        return f"{self.call} with {shapes}" + (f" in {', '.join(sorted(dtypes))}" if dtypes else "")
+
+    @property
+    def gradients(self) -> dict[str, Tensor | None]:
+        """Gradients by argument (`"Q"`) and parameter (`"W_q"`)."""
+        names = list(self.arguments)
+        return {_readable(name, names): value for name, value in self.reply.gradients.items()}
+
+    @property
+    def after(self) -> dict[str, Value]:
+        """The arguments as they were after the call."""
+        return dict(zip(self.arguments, self.reply.after, strict=True))
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something of the student's that can be called: `target(Q, K, V, causal=True)` → Answer."""
+
+    transport: Transport
+    name: str
+    signature: Signature
+    module: int | None = None
+    shown: str = ""  # how a call of it is written: "MultiHeadAttention(12, 4)"
+    attributes: Mapping[str, int] = field(default_factory=dict)
+    parameters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def __call__(self, *args: Value, **kwargs: Value) -> Answer:
+        return self.observe(*args, **kwargs)
+
+    def observe(
+        self,
+        *args: Value,
+        upstream: Sequence[Tensor | None] | None = None,
+        after: bool = False,
+        count: bool = False,
+        on: str | None = None,
+        **kwargs: Value,
+    ) -> Answer:
+        """Call it and watch: gradients under `upstream`, the arguments `after`, the operations' `count`, `on` another device."""
+        call = Call(
+            self.name,
+            args,
+            kwargs,
+            module=self.module,
+            upstream=None if upstream is None else tuple(upstream),
+            after=after,
+            count=count,
+            device=on,
+        )
+        arguments = dict(zip(self.signature.parameters, args, strict=False)) | dict(kwargs)
+        results = WITH_WEIGHTS if kwargs.get("need_weights") else self.signature.results
+        written = _written(self.shown or self.name, arguments)
+        try:
+            return Answer(written, arguments, results, self.transport.perform(call))
+        except StudentRaised as error:
+            called = Answer(written, arguments, results, Reply()).described
+            raise StudentRaised(error.kinds, error.message, error.where, called) from None
+
+
+class Student:
+    """The student's package: `student.masked_attention(Q, K, V)`, `student.MultiHeadAttention(12, 4, weights=…)`."""
+
+    def __init__(self, transport: Transport, draw: Draw) -> None:
+        self._transport = transport
+        self.draw = draw
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in SIGNATURES:
+            raise AttributeError(f"the assignment has no public name {name}")
+        signature = SIGNATURES[name]
+        if signature.constructor:
+            return _Maker(self._transport, name, signature)
+        return Target(self._transport, name, signature)
+
+    def gradients(self, target: Target, *args: Value, upstream: Sequence[Tensor | None], **kwargs: Value) -> Answer:
+        """Call `target`, and ask for the gradients of `Σ <upstream, result>` at every argument and parameter."""
+        return target.observe(*args, upstream=upstream, **kwargs)
+
+
+@dataclass(frozen=True)
+class _Maker:
+    transport: Transport
+    name: str
+    signature: Signature
+
+    def __call__(
+        self,
+        *args: Value,
+        weights: Mapping[str, Tensor] | None = None,
+        dtype: torch.dtype | None = None,
+        training: bool = True,
+        **kwargs: Value,
+    ) -> Target:
+        """Construct it with these weights, which every module of the contract must be able to take."""
+        weights = weights or {}
+        reply = self.transport.perform(Make(self.name, args, kwargs, weights, dtype, training))
+        shown = _written(self.name, dict(zip(self.signature.constructor, args, strict=False)) | kwargs, named=False)
+        for name, weight in weights.items():
+            _expect_projection(shown, name, tuple(weight.shape), reply.parameters)
+        return Target(self.transport, "forward", self.signature, reply.module, shown, reply.attributes, reply.parameters)
+
+
+def _expect_projection(shown: str, name: str, shape: tuple[int, ...], parameters: Mapping[str, tuple[int, ...]]) -> None:
+    found = parameters.get(f"{name}.weight", parameters.get(name))
+    if found is None:
+        listed = ", ".join(f"{key} {value}" for key, value in parameters.items()) or "none at all"
+        raise CheckFailed(
+            f"{shown} has no parameter {name}.weight of shape {shape}; its parameters are: {listed}.\n"
+            f"Look at: `self.{name} = nn.Linear(…, bias=False)` in __init__, assigned to the module itself."
+        )
+    if found != shape:
+        raise CheckFailed(f"{shown}: {name}.weight has shape {found}, and must have {shape}.")
+
+
+def describe(value: Value) -> str:
+    """A value in a few words."""
+    if isinstance(value, Tensor):
+        return f"a {_short(value.dtype)} tensor of shape {tuple(value.shape)}"
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)} ({', '.join(describe(each) for each in value[:6])})" if value else "an empty tuple"
+    if isinstance(value, Opaque):
+        return f"an object of type {value.type_name}"
+    return f"{value!r:.80}"
+
+
+def _written(name: str, arguments: Mapping[str, Value], named: bool = True) -> str:
+    """`masked_attention(Q, K, V, key_padding_mask, causal=True)`: tensors by name, anything else by value."""
+    parts = [key if isinstance(value, Tensor) else f"{key}={value}" if named else f"{value}" for key, value in arguments.items()]
+    return f"{name}({', '.join(parts)})"
+
+
+def _readable(name: str, arguments: Sequence[str]) -> str:
+    if name.startswith("arg") and name[3:].isdigit():
+        return arguments[int(name[3:])]
+    return name.removesuffix(".weight")
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,76 @@
+"""Watching a student's code from inside torch: operations counted, devices compared, ready-made attention refused."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+# The public functions and the kernels behind them, forward and backward: everything that computes attention in one call.
+_READY_MADE = re.compile(
+    r"scaled_dot_product|multi_head_attention|native_multi_head|transformer_encoder_layer_fwd|flash_attention|efficient_attention"
+    r"|flex_attention|_safe_softmax|varlen_attn"
+)
+# Indexing takes its indices from the CPU whatever the device of the tensor, and copying between devices is what copy is for.
+_MAY_MIX_DEVICES = (
+    "aten.index",
+    "aten.index_put",
+    "aten.index_put_",
+    "aten._index_put_impl_",
+    "aten.copy_",
+    "aten._to_copy",
+    "aten._copy_from",
+)
+
+
+class ReadyMadeAttention(RuntimeError):
+    """A part that asks for the student's own attention called the library's."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"`{name}` is ready-made attention. This part asks for your own, from matrix products and a softmax; "
+            "the library's may be called in attention/library.py only."
+        )
+
+
+class NoReadyMade(TorchFunctionMode):
+    """Raise ReadyMadeAttention in the student's own line. A policy, not a boundary: it can be switched off from inside."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        name = getattr(func, "__name__", None) or str(func)
+        if _READY_MADE.search(name):
+            raise ReadyMadeAttention(name)
+        return func(*args, **(kwargs or {}))
+
+
+class Operations(TorchDispatchMode):
+    """The tensor operations that run, in order: `"aten.bmm"`, …; and those that mixed tensors of `device` with others."""
+
+    def __init__(self, device: str | None, locate: Callable[[Any], str]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: list[str] = []
+        self.foreign: list[str] = []
+        self._device = device
+        self._locate = locate
+
+    def __torch_dispatch__(
+        self, func: Any, types: Iterable[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        name = str(func.overloadpacket)
+        self.names.append(name)
+        if self._device is not None and name not in _MAY_MIX_DEVICES:
+            self._compare_devices(name, (args, kwargs))
+        return func(*args, **(kwargs or {}))
+
+    def _compare_devices(self, name: str, arguments: object) -> None:
+        devices = {leaf.device.type for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor) and leaf.dim() > 0}
+        if len(devices) > 1:
+            self.foreign.append(f"{name.removeprefix('aten.')} {self._locate(sys._getframe(2))}".strip())
