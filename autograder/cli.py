@@ -32,6 +32,9 @@ class _Commands(click.Group):
         except BadUsage as error:
             click.echo(str(error), err=True)
             ctx.exit(2)
+        except KeyboardInterrupt:
+            click.echo("\nStopped. Reports that were finished are kept; run the same command again for the others.", err=True)
+            ctx.exit(130)
 
 
 @click.group(cls=_Commands)

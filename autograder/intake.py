@@ -73,8 +73,8 @@ def read(path: Path, package: str = "attention", name: str | None = None) -> Sub
 def discover(paths: Sequence[Path], package: str = "attention") -> list[Candidate]:
     """What there is to grade, in order. Each path is a submission (a zip, or a directory that holds `attention/`), or a folder.
 
-    In a folder every subdirectory and every zip is one, those without `attention/` included, so that each gets a
-    report; but one of them at least has to have it. Raises BadUsage where a path is neither.
+    In a folder every subdirectory and every zip is one. What holds no `attention/` stays in, so that it gets a report that
+    says so, as long as one of all does hold it. Raises BadUsage where none does, and where a path is neither.
     """
     found: list[Path] = []
     for path in paths:
@@ -82,7 +82,11 @@ def discover(paths: Sequence[Path], package: str = "attention") -> list[Candidat
             raise BadUsage(f"There is no file or folder {path}: give the path of a submission, or of a folder of submissions.")
         if not path.is_dir() and not _is_zip(path):
             raise BadUsage(f"{path} is neither a folder nor a zip file: give a submission, or a folder of submissions.")
-        found += [path] if not path.is_dir() or (path / package).is_dir() else _children(path, package)
+        children = _children(path) if path.is_dir() and not (path / package).is_dir() else []
+        found += children if any(_why_not(child, package) is None for child in children) else [path]
+    reasons = [_why_not(path, package) for path in found]
+    if all(reasons):
+        raise BadUsage(str(reasons[0]))
     return [Candidate(name, path) for name, path in zip(_names(found), found, strict=True)]
 
 
@@ -91,27 +95,25 @@ def safe_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "_", text).lstrip(".-")[:_LONGEST_NAME].rstrip("._") or "submission"
 
 
-def _children(folder: Path, package: str) -> list[Path]:
+def _children(folder: Path) -> list[Path]:
     try:
-        children = sorted(each for each in folder.iterdir() if not is_junk(each.name) and (each.is_dir() or _is_zip(each)))
+        return sorted(each for each in folder.iterdir() if not is_junk(each.name) and (each.is_dir() or _is_zip(each)))
     except OSError as error:
         raise BadUsage(f"{folder} cannot be read ({error.strerror}): check its permissions.") from error
-    if not children:
-        raise BadUsage(f"{folder} holds no submission: give a folder that holds a folder or a zip for each student.")
-    if not any(_is_submission(child, package) for child in children):
-        raise BadUsage(f"Nothing in {folder} holds a folder {package}/: give a submission, or a folder of submissions.")
-    return children
 
 
 def _is_zip(path: Path) -> bool:
     return path.suffix.lower() == ".zip" and path.is_file()
 
 
-def _is_submission(path: Path, package: str) -> bool:
+def _why_not(path: Path, package: str) -> str | None:
+    """Why there is nothing to grade in this path; None where there is."""
     try:
-        return _look(path, package) is not None
-    except NoSubmission:
-        return False
+        if _look(path, package) is not None:
+            return None
+    except NoSubmission as error:
+        return str(error)
+    return f"{path} holds no folder {package}/ and no submission that does: give a submission, or a folder of submissions."
 
 
 def _look(path: Path, package: str) -> Found | None:

@@ -332,8 +332,8 @@ def test_bad_paths_are_one_sentence(tmp_path: Path) -> None:
     folder(tmp_path, {"a.txt": ""})
     for path, told in {
         "missing": "There is no file or folder",
-        "empty": "holds no submission",
-        "nothing": "holds a folder attention/",
+        "empty": "holds no folder attention/ and no submission that does",
+        "nothing": "holds no folder attention/ and no submission that does",
         "a.txt": "neither a folder nor a zip file",
     }.items():
         with pytest.raises(BadUsage, match=told) as caught:

@@ -113,7 +113,9 @@ def test_a_hidden_check_never_tells_its_inputs(outcome: Outcome) -> None:
 
 def test_a_hidden_check_that_raised_tells_the_class_and_the_line_only() -> None:
     where = "attention/masking.py:41, in masked_attention"
-    told = entry(result(hidden=True, outcome=Outcome.RAISED, message=f"RuntimeError: {SECRET}", raised="RuntimeError", where=where))
+    told = entry(
+        result(hidden=True, outcome=Outcome.RAISED, message=f"RuntimeError: {SECRET}", raised="RuntimeError", where=where)
+    )
     assert "Exception: RuntimeError\n" in told["output"]
     assert where in told["output"]
     assert SECRET not in told["output"]

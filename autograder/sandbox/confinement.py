@@ -64,7 +64,8 @@ class ResourceLimits:
         _lower(resource.RLIMIT_CORE, 0)
         _lower(resource.RLIMIT_NOFILE, _MOST_DESCRIPTORS)
         _lower(resource.RLIMIT_MEMLOCK, 0)
-        _lower(resource.RLIMIT_CPU, limits.cpu_seconds)  # soft and hard the same: a SIGKILL, which code cannot put off
+        # First SIGXCPU, which says what it is for; a second later SIGKILL, for code that put the first one off.
+        _lower(resource.RLIMIT_CPU, limits.cpu_seconds, limits.cpu_seconds + 1)
         if sys.platform == "linux":
             _lower(resource.RLIMIT_AS, _address_space() + (limits.memory_mib << 20))
             set_process_option(_PR_SET_NO_NEW_PRIVS, 1)
@@ -90,12 +91,13 @@ def set_process_option(option: int, value: int) -> None:
         raise OSError(ctypes.get_errno(), f"prctl({option}) was refused")
 
 
-def _lower(what: int, value: int) -> None:
-    """Set both limits; where the system allows less than that already, it stays at less."""
-    _, hard = resource.getrlimit(what)
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+def _lower(what: int, soft: int, hard: int | None = None) -> None:
+    """Set both limits, to `soft` where no `hard` is given; where the system allows less than that already, it stays at less."""
+    _, most = resource.getrlimit(what)
+    wanted = (soft, soft if hard is None else hard)
+    values = wanted if most == resource.RLIM_INFINITY else (min(wanted[0], most), min(wanted[1], most))
     with contextlib.nullcontext() if sys.platform == "linux" else contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(what, (value, value))
+        resource.setrlimit(what, values)
 
 
 def _address_space() -> int:

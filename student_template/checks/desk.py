@@ -38,6 +38,8 @@ def opener(root: Path, assignment: Assignment, device: str | None = None) -> Ope
     if device == "cuda" and not torch.cuda.is_available():
         raise BadUsage("This machine has no GPU that torch can use: run the checks on the CPU, without a device.")
 
+    torch.set_num_threads(1)  # the tensors are small, and threads would only wait for each other
+
     @contextlib.contextmanager
     def open_transport(part: str, seed: int) -> Iterator[Transport]:
         sources, refused = package.read_folder(root, assignment.package)

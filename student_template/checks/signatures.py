@@ -1,22 +1,49 @@
-"""The public names of the assignment: what their arguments and results are called in every message."""
+"""The public names of the assignment: what their arguments and results are called, and what shapes the results must have."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+Shape = tuple[int, ...]
+Arguments = Mapping[str, Any]  # of the call, and of the constructor where there is one
 
 
 @dataclass(frozen=True)
 class Signature:
     parameters: tuple[str, ...]  # of the function, or of `forward`
-    results: tuple[str, ...]
+    shapes: Callable[[Arguments], dict[str, Shape]]  # the results, in order, for a call that can be right
     constructor: tuple[str, ...] = ()
 
 
+def _attention(given: Arguments) -> dict[str, Shape]:
+    Q, K, V = given["Q"].shape, given["K"].shape, given["V"].shape
+    scores = torch.broadcast_shapes(Q[:-2], K[:-2])
+    return {
+        "output": (*torch.broadcast_shapes(scores, V[:-2]), Q[-2], V[-1]),
+        "weights": (*scores, Q[-2], K[-2]),
+    }
+
+
+def _square(given: Arguments) -> dict[str, Shape]:
+    return {"mask": (given["length"], given["length"])}
+
+
+def _multi_head(given: Arguments) -> dict[str, Shape]:
+    x = given["x"].shape
+    keys = x if given.get("context") is None else given["context"].shape
+    shapes = {"output": tuple(x)}
+    if given.get("need_weights"):
+        shapes["weights"] = (*x[:-2], given["num_heads"], x[-2], keys[-2])
+    return shapes
+
+
 SIGNATURES: Mapping[str, Signature] = {
-    "scaled_dot_product_attention": Signature(("Q", "K", "V", "causal"), ("output", "weights")),
-    "causal_mask": Signature(("length", "device"), ("mask",)),
-    "masked_attention": Signature(("Q", "K", "V", "key_padding_mask", "causal"), ("output", "weights")),
-    "MultiHeadAttention": Signature(("x", "context"), ("output",), constructor=("d_model", "num_heads")),
+    "scaled_dot_product_attention": Signature(("Q", "K", "V", "causal"), _attention),
+    "causal_mask": Signature(("length", "device"), _square),
+    "masked_attention": Signature(("Q", "K", "V", "key_padding_mask", "causal"), _attention),
+    "MultiHeadAttention": Signature(("x", "context"), _multi_head, constructor=("d_model", "num_heads")),
 }
-WITH_WEIGHTS = ("output", "weights")  # the results of a call with need_weights=True

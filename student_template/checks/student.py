@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,30 +12,65 @@ from torch import Tensor
 
 from .calls import Call, Make, Opaque, Reply, Transport, Value
 from .draw import Draw
-from .errors import CheckFailed, StudentRaised
-from .signatures import SIGNATURES, WITH_WEIGHTS, Signature
+from .errors import CheckFailed, StudentRaised, WorkerCrashed
+from .signatures import SIGNATURES, Shape, Signature
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back from one call, and enough about the call to write a message."""
+    """What came back from one call, and enough about the call to write a message.
+
+    What came back is a student's word, in the grader a hostile one maybe: everything of it is held to the call before a check
+    sees it, so that no check can stumble over it.
+    """
 
     call: str  # "masked_attention(Q, K, V, key_padding_mask, causal=True)"
     arguments: Mapping[str, Value]
-    results: tuple[str, ...]
+    shapes: Callable[[], Mapping[str, Shape]]  # what the results must have, by name, in order
     reply: Reply
 
     def __getitem__(self, name: str) -> Tensor:
-        """The result of that name, as a tensor; CheckFailed where something else came back."""
-        value, index = self.reply.value, self.results.index(name)
-        if len(self.results) > 1:
-            if not isinstance(value, tuple) or len(value) != len(self.results):
-                wanted = f"a tuple of {len(self.results)}: ({', '.join(self.results)})"
+        """The result of that name, of the shape that the contract gives it; CheckFailed where something else came back."""
+        result, shape = self.tensor(name), self.shapes()[name]
+        if result.shape != shape:
+            raise CheckFailed(f"{self.described}:\n{name} has shape {tuple(result.shape)}, and must have {shape}.")
+        return result
+
+    def tensor(self, name: str) -> Tensor:
+        """The result of that name, a tensor of any shape."""
+        value, results = self.reply.value, self.results
+        if len(results) > 1:
+            if not isinstance(value, tuple) or len(value) != len(results):
+                wanted = f"a tuple of {len(results)}: ({', '.join(results)})"
                 raise CheckFailed(f"{self.described}:\ncame back as {describe(value)}, and must be {wanted}.")
-            value = value[index]
+            value = value[results.index(name)]
         if not isinstance(value, Tensor):
             raise CheckFailed(f"{self.described}:\n{name} came back as {describe(value)}, and must be a tensor.")
         return value
+
+    def gradient(self, name: str) -> Tensor:
+        """The gradient at an argument (`"Q"`) or a parameter (`"W_q"`); CheckFailed where none arrives.
+
+        The results' shapes come first: where they don't fit the upstream gradient, there is no gradient to speak of.
+        """
+        for result in self.results:
+            self[result]
+        names = [f"arg{list(self.arguments).index(name)}"] if name in self.arguments else []
+        found = (self.reply.gradients.get(each) for each in (*names, name, f"{name}.weight"))
+        gradient = next((each for each in found if each is not None), None)
+        if gradient is None:
+            raise CheckFailed(
+                f"{self.described}:\nno gradient reaches {name}: the graph is cut between it and the output.\n"
+                "Look at: detach, no_grad, .data and NumPy on the way from it to the output."
+            )
+        argument = self.arguments.get(name)
+        if isinstance(argument, Tensor) and gradient.shape != argument.shape:
+            raise WorkerCrashed("answered with something that is not an answer: a gradient of another shape than its argument")
+        return gradient
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        return tuple(self.shapes())
 
     @property
     def described(self) -> str:
@@ -47,14 +83,10 @@ class Answer:
         return f"{self.call} with {shapes}" + (f" in {', '.join(sorted(dtypes))}" if dtypes else "")
 
     @property
-    def gradients(self) -> dict[str, Tensor | None]:
-        """Gradients by argument (`"Q"`) and parameter (`"W_q"`)."""
-        names = list(self.arguments)
-        return {_readable(name, names): value for name, value in self.reply.gradients.items()}
-
-    @property
     def after(self) -> dict[str, Value]:
         """The arguments as they were after the call."""
+        if len(self.reply.after) != len(self.arguments):
+            raise WorkerCrashed("answered with something that is not an answer: another number of arguments than it was given")
         return dict(zip(self.arguments, self.reply.after, strict=True))
 
 
@@ -66,6 +98,7 @@ class Target:
     name: str
     signature: Signature
     module: int | None = None
+    constructed: Mapping[str, Value] = field(default_factory=dict)  # the constructor's arguments
     shown: str = ""  # how a call of it is written: "MultiHeadAttention(12, 4)"
     attributes: Mapping[str, int] = field(default_factory=dict)
     parameters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -94,12 +127,12 @@ class Target:
             device=on,
         )
         arguments = dict(zip(self.signature.parameters, args, strict=False)) | dict(kwargs)
-        results = WITH_WEIGHTS if kwargs.get("need_weights") else self.signature.results
         written = _written(self.shown or self.name, arguments)
+        shapes = functools.partial(self.signature.shapes, {**self.constructed, **arguments})
         try:
-            return Answer(written, arguments, results, self.transport.perform(call))
+            return Answer(written, arguments, shapes, self.transport.perform(call))
         except StudentRaised as error:
-            called = Answer(written, arguments, results, Reply()).described
+            called = Answer(written, arguments, shapes, Reply()).described
             raise StudentRaised(error.kinds, error.message, error.where, called) from None
 
 
@@ -140,10 +173,13 @@ class _Maker:
         """Construct it with these weights, which every module of the contract must be able to take."""
         weights = weights or {}
         reply = self.transport.perform(Make(self.name, args, kwargs, weights, dtype, training))
-        shown = _written(self.name, dict(zip(self.signature.constructor, args, strict=False)) | kwargs, named=False)
+        constructed = dict(zip(self.signature.constructor, args, strict=False)) | kwargs
+        shown = _written(self.name, constructed, named=False)
         for name, weight in weights.items():
             _expect_projection(shown, name, tuple(weight.shape), reply.parameters)
-        return Target(self.transport, "forward", self.signature, reply.module, shown, reply.attributes, reply.parameters)
+        return Target(
+            self.transport, "forward", self.signature, reply.module, constructed, shown, reply.attributes, reply.parameters
+        )
 
 
 def _expect_projection(shown: str, name: str, shape: tuple[int, ...], parameters: Mapping[str, tuple[int, ...]]) -> None:
@@ -173,12 +209,6 @@ def _written(name: str, arguments: Mapping[str, Value], named: bool = True) -> s
     """`masked_attention(Q, K, V, key_padding_mask, causal=True)`: tensors by name, anything else by value."""
     parts = [key if isinstance(value, Tensor) else f"{key}={value}" if named else f"{value}" for key, value in arguments.items()]
     return f"{name}({', '.join(parts)})"
-
-
-def _readable(name: str, arguments: Sequence[str]) -> str:
-    if name.startswith("arg") and name[3:].isdigit():
-        return arguments[int(name[3:])]
-    return name.removesuffix(".weight")
 
 
 def _short(dtype: torch.dtype) -> str:

@@ -10,66 +10,69 @@ from .registry import check
 from .student import Student
 
 PART = "scaled_dot_product"
+FOUR_STEPS = (
+    "the four steps: the scores Q Kᵀ, the division by √d_k, the softmax over the keys (the last axis), the product with V."
+)
+TRIANGLE = "which triangle is masked (strictly above the diagonal), and that it is masked before the softmax."
+COMPARE = "a comparison of the shapes at the top of the function, with `raise ValueError(...)`."
 
 
-@check(part=PART, points=1)
+@check(part=PART, points=1, hint="the return line: two tensors, the output first.")
 def test_returns_a_pair(student: Student) -> None:
     """Returns a pair of tensors: (output, weights)."""
     answer = student.scaled_dot_product_attention(*student.draw.qkv(student.draw.sizes(), heads=False))
     for name in ("output", "weights"):
-        if not answer[name].is_floating_point():
-            fail(answer, f"{name} is {answer[name].dtype}, and must be floating point.", "the order in the return line")
+        if not answer.tensor(name).is_floating_point():
+            fail(answer, f"{name} is {answer.tensor(name).dtype}, and must be floating point.", "the order in the return line")
 
 
-@check(part=PART, points=3, needs="test_returns_a_pair")
+@check(part=PART, points=3, needs="test_returns_a_pair", hint=FOUR_STEPS)
 def test_matches_library(student: Student) -> None:
     """Output and weights equal those of F.scaled_dot_product_attention."""
     Q, K, V = student.draw.qkv(student.draw.sizes())
     output, weights = expected.attention(Q, K, V)
     answer = student.scaled_dot_product_attention(Q, K, V)
-    look = "the four steps: the scores Q Kᵀ, the division by √d_k, the softmax over the keys (the last axis), the product with V."
-    expect_close(answer, "weights", weights, FLOAT32, source="torch's F.scaled_dot_product_attention", look=look)
-    expect_close(answer, "output", output, FLOAT32, source="torch's F.scaled_dot_product_attention", look=look)
+    expect_close(answer, "weights", weights, FLOAT32, source="torch's F.scaled_dot_product_attention")
+    expect_close(answer, "output", output, FLOAT32, source="torch's F.scaled_dot_product_attention")
 
 
-@check(part=PART, points=1, needs="test_returns_a_pair")
+@check(
+    part=PART,
+    points=1,
+    needs="test_returns_a_pair",
+    hint="the axis of the softmax: a row belongs to one query, and runs over the keys.",
+)
 def test_rows_sum_to_one(student: Student) -> None:
     """Each query's weights are not negative and sum to one."""
     answer = student.scaled_dot_product_attention(*student.draw.qkv(student.draw.sizes()))
-    expect_rows_sum_to_one(answer, look="the axis of the softmax: each row belongs to one query, and runs over the keys.")
+    expect_rows_sum_to_one(answer)
 
 
-@check(part=PART, points=2, needs="test_returns_a_pair")
+@check(part=PART, points=2, needs="test_returns_a_pair", hint=TRIANGLE)
 def test_causal_sees_only_the_past(student: Student) -> None:
     """With causal=True, query i gives weight to the keys 0 … i and to no later one."""
     Q, K, V = student.draw.qkv(student.draw.sizes(), square=True)
     answer = student.scaled_dot_product_attention(Q, K, V, causal=True)
     future = expected.forbidden_pairs(Q.shape[-2], K.shape[-2], causal=True)
-    look = "which triangle is masked (strictly above the diagonal), and that it is masked before the softmax."
-    expect_zero(answer, "weights", future, lambda at: f"key {at[-1]} comes after query {at[-2]}", look=look)
-    expect_rows_sum_to_one(answer, look=look)
+    expect_zero(answer, "weights", future, lambda at: f"key {at[-1]} comes after query {at[-2]}")
+    expect_rows_sum_to_one(answer)
     past = ~future.expand(answer["weights"].shape)
     if not (answer["weights"][past] > 0).all():
-        fail(answer, "some query gives no weight at all to a key of its past or to its own.", look)
+        fail(answer, "some query gives no weight at all to a key of its past or to its own.")
 
 
-@check(part=PART, points=1)
+@check(part=PART, points=1, hint=COMPARE)
 def test_shapes_that_do_not_fit(student: Student) -> None:
     """Shapes that do not fit each other raise a ValueError."""
     draw, attend = student.draw, student.scaled_dot_product_attention
-    look = "a comparison of the shapes at the top of the function, with `raise ValueError(...)`."
     Q, K, V = draw.normal(2, 5, 6), draw.normal(2, 7, 8), draw.normal(2, 7, 4)
     why = "Q is 6 wide and K is 8 wide"
-    expect_error(
-        lambda: attend(Q, K, V), "scaled_dot_product_attention(Q (2, 5, 6), K (2, 7, 8), V (2, 7, 4))", why=why, look=look
-    )
+    expect_error(lambda: attend(Q, K, V), "scaled_dot_product_attention(Q (2, 5, 6), K (2, 7, 8), V (2, 7, 4))", why=why)
     K, V = draw.normal(2, 7, 6), draw.normal(2, 8, 4)
     why = "there are 7 keys and 8 values"
-    expect_error(
-        lambda: attend(Q, K, V), "scaled_dot_product_attention(Q (2, 5, 6), K (2, 7, 6), V (2, 8, 4))", why=why, look=look
-    )
+    expect_error(lambda: attend(Q, K, V), "scaled_dot_product_attention(Q (2, 5, 6), K (2, 7, 6), V (2, 8, 4))", why=why)
     for length in (5, 1):
         Q, V = draw.normal(2, length, 6), torch.ones(2, 7, 4)
         why = f"with causal=True there must be as many queries as keys, and there are {length} and 7"
         called = f"scaled_dot_product_attention(Q (2, {length}, 6), K (2, 7, 6), V (2, 7, 4), causal=True)"
-        expect_error(lambda Q=Q, V=V: attend(Q, K, V, causal=True), called, why=why, look=look)  # type: ignore[misc]
+        expect_error(lambda Q=Q, V=V: attend(Q, K, V, causal=True), called, why=why)  # type: ignore[misc]

@@ -128,7 +128,7 @@ def test_an_endless_loop_ends_at_its_processor_time(start: Start, body: str) -> 
         assert time.monotonic() - before < 0.1
     assert transport.printed == "begun\n"
     assert transport.usage is not None
-    assert 0.8 < transport.usage.cpu_seconds < 1.5
+    assert 0.5 < transport.usage.cpu_seconds < 2.5, "SIGXCPU at one second, SIGKILL at two"
 
 
 def test_an_endless_loop_at_import_ends(start: Start) -> None:
