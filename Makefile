@@ -10,6 +10,12 @@ PART =
 DEVICE =
 JOBS =
 
+# A misspelt name would be passed over in silence, and an empty folder would mean this one.
+known = PYTHON SUBMISSION SUBMISSIONS OUT PART DEVICE JOBS
+unknown := $(filter-out $(known),$(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name))))
+$(if $(unknown),$(error There is no setting $(firstword $(unknown)): the settings are $(known)))
+$(foreach name,SUBMISSION SUBMISSIONS OUT,$(if $($(name)),,$(error $(name) is empty: give it a path or leave it out)))
+
 # $(call quoted,VALUE): one word of the shell, whatever is in it. $(call option,--name,VALUE): nothing where VALUE is empty.
 quoted = '$(subst ','\'',$(1))'
 option = $(if $(2),$(1) $(call quoted,$(2)))

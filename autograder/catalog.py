@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from checks.errors import BadUsage
 from checks.records import Check, number
 from checks.registry import collect
+from checks.signatures import SIGNATURES
 
 from .manifest import Manifest, Part
 from .report import total
@@ -19,6 +20,10 @@ def load(manifest: Manifest) -> tuple[Check, ...]:
     """The checks in the manifest's order, public before hidden. BadUsage where a part's points don't add up to the manifest's."""
     found: list[Check] = []
     for part in manifest.built:
+        if unknown := [name for name in part.exports if name not in SIGNATURES]:
+            raise BadUsage(
+                f"assignment.toml says that part {part.number} exports {unknown[0]}: describe it in checks/signatures.py."
+            )
         public = importlib.import_module(f"checks.test_{part.slug}")
         hidden = importlib.import_module(f"autograder.checks.{part.slug}")
         checks = collect([public, hidden])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import click
 from rich.console import Console
@@ -20,29 +21,34 @@ from . import batch, catalog, intake, manifest, secret, template
 from .render.terminal import show_class
 from .report import Report
 
+_WIDE = 200  # columns of a table that goes to a file or a pipe
 _ROOT = Path(__file__).resolve().parent.parent
 
 
-class _Commands(click.Group):
-    """A user's mistake is one sentence on stderr and exit status 2; Control-C is 130."""
+def main() -> NoReturn:
+    """Run a command. A user's mistake is one sentence on stderr and status 2; Control-C is 130; a closed pipe ends in silence."""
+    try:
+        sys.exit(commands.main(standalone_mode=False))
+    except click.UsageError as error:
+        click.echo(f"{error.format_message().rstrip('.')}. See {error.ctx.command_path if error.ctx else ''} --help.", err=True)
+        sys.exit(2)
+    except BadUsage as error:
+        click.echo(str(error), err=True)
+        sys.exit(2)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("\nStopped: reports that were finished are kept, and grades.csv was not written.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more at its end
+        sys.exit(1)
 
-    def invoke(self, ctx: click.Context) -> object:
-        try:
-            return super().invoke(ctx)
-        except BadUsage as error:
-            click.echo(str(error), err=True)
-            ctx.exit(2)
-        except KeyboardInterrupt:
-            click.echo("\nStopped. Reports that were finished are kept; run the same command again for the others.", err=True)
-            ctx.exit(130)
 
-
-@click.group(cls=_Commands)
-def main() -> None:
+@click.group()
+def commands() -> None:
     """The autograder of the self-attention assignment."""
 
 
-@main.command()
+@commands.command()
 @click.argument("submission", type=click.Path(path_type=Path), default=Path("solutions"))
 @click.option("--part", metavar="N", help="Only this part, by number or name.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
@@ -50,10 +56,11 @@ def check(submission: Path, part: str | None, device: str) -> None:
     """Run the public checks on the code in SUBMISSION, in this very process: for code that you trust."""
     from checks.__main__ import check as run_public_checks
 
+    catalog.load(manifest.load(manifest.default_path()))  # refuses checks that don't add up
     sys.exit(run_public_checks(submission, part, None if device == "cpu" else device))
 
 
-@main.command()
+@commands.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), default=Path("grades"), show_default=True, help="Where reports go.")
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default="all cores", help="How many at a time.")
@@ -69,15 +76,17 @@ def grade(paths: Sequence[Path], out: Path, jobs: int, secret_file: Path | None)
     candidates = intake.discover(paths, described.package)
     checks = catalog.load(described)
     torch.set_num_threads(1)  # the work is many small tensors, graded side by side
-    with Sandbox() as sandbox, ThreadPoolExecutor(jobs) as executor, _progress(len(candidates)) as done:
+    # The sandbox ends first, so that after a Ctrl-C no thread waits for a student's code.
+    with ThreadPoolExecutor(jobs) as executor, Sandbox() as sandbox, _progress(len(candidates)) as done:
         grader = Grader(described, checks, sandbox, secret.load(secret_file))
         slugs = [part.slug for part in described.built]
         reports = batch.grade_all(grader.grade, candidates, out, slugs, executor, done)
     _show(reports, out)
+    _mention(paths, out, reports)
     sys.exit(1 if any(report.provisional for report in reports) else 0)
 
 
-@main.command("template")
+@commands.command("template")
 def write_template() -> None:
     """Write the generated files of student_template/ anew."""
     described = manifest.load(manifest.default_path())
@@ -86,11 +95,21 @@ def write_template() -> None:
 
 
 def _show(reports: Sequence[Report], out: Path) -> None:
-    show_class(reports, Console())
+    console = Console()
+    show_class(reports, console if console.is_terminal else Console(width=_WIDE))
     click.echo(f"Reports: {out}/<submission>/results.json. Table: {out / 'grades.csv'}.")
     errors = {result.message: result for report in reports for result in report.results if result.outcome is Outcome.GRADER_ERROR}
     for message, result in errors.items():
         click.echo(f"\nGrader error in {result.part}::{result.check}, which is no student's fault:\n{message}", err=True)
+
+
+def _mention(paths: Sequence[Path], out: Path, reports: Sequence[Report]) -> None:
+    """What was passed over, and what lies in `out` from before: nothing handed in may vanish in silence."""
+    if strays := intake.strays(paths):
+        click.echo(f"Passed over, being neither folders nor zips: {', '.join(strays)}.", err=True)
+    graded = {report.submission for report in reports}
+    if old := sorted(each.parent.name for each in out.glob("*/results.json") if each.parent.name not in graded):
+        click.echo(f"In {out} there are also reports of an earlier run: {', '.join(old)}.", err=True)
 
 
 @contextmanager

@@ -47,7 +47,8 @@ class Grader:
             results=results,
             digest=submission.digest,
             isolation="; ".join(sorted(tiers)) or "none",
-            notes=(*submission.notes, *submission.problems.values()),
+            notes=submission.notes,
+            problems=tuple(submission.problems.values()),
             execution_time=time.perf_counter() - started,
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +16,11 @@ from pathlib import Path
 
 from checks.errors import BadUsage
 
-from .intake_sources import Found, NotReadable, from_directory, from_zip, is_junk
+from .intake_sources import Found, NotReadable, from_directory, from_zip, is_junk, top_names
 
 _MOST_FILES = 64
-_LONGEST_NAME = 100
+_LONGEST_NAME = 100  # bytes
+_RESERVED = ("grades.csv", "index.html")  # what else stands beside the reports
 
 
 class NoSubmission(BadUsage):
@@ -52,7 +54,7 @@ def read(path: Path, package: str = "attention", name: str | None = None) -> Sub
     """The submission in a directory or a zip. Raises NoSubmission where there is no `attention/` with Python files in it."""
     found = _look(path, package)
     if found is None:
-        raise NoSubmission(f"{path} holds no folder {package}/: hand in that folder with the files in it, or a zip of it.")
+        raise NoSubmission(f"{_what_is_there(path, package)} Hand in the folder {package}/ with the files in it, or a zip of it.")
     sources, problems = {}, dict(found.problems)
     chosen = sorted(found.files, key=lambda each: (each.count("/"), each))
     for file in chosen[:_MOST_FILES]:
@@ -64,7 +66,9 @@ def read(path: Path, package: str = "attention", name: str | None = None) -> Sub
     if len(chosen) > _MOST_FILES:
         notes.append(f"Only the first {_MOST_FILES} of {len(chosen)} Python files in {package}/ were read.")
     if not sources and not problems:
-        raise NoSubmission(f"{path} has a folder {package}/ without any Python file in it: hand in the files of the template.")
+        raise NoSubmission(
+            f"{path.name} has a folder {package}/ without any Python file in it: hand in the files of the template."
+        )
     digest = _digest(sources, problems)
     name = name or safe_name(_stem(path))
     return Submission(name, digest, dict(sorted(sources.items())), tuple(notes), dict(sorted(problems.items())))
@@ -91,8 +95,16 @@ def discover(paths: Sequence[Path], package: str = "attention") -> list[Candidat
 
 
 def safe_name(text: str) -> str:
-    """The text as a file name: letters, digits, `.`, `_` and `-`, not starting with a dot or a dash."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", text).lstrip(".-")[:_LONGEST_NAME].rstrip("._") or "submission"
+    """The text as a file name: letters of any script, digits, `.`, `_` and `-`, not starting with a dot or a dash."""
+    name = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", text)).lstrip(".-")
+    return name.encode("utf-8", "replace")[:_LONGEST_NAME].decode("utf-8", "ignore").rstrip("._") or "submission"
+
+
+def strays(paths: Sequence[Path]) -> list[str]:
+    """Files in folders of submissions that are neither folders nor zips: somebody may have handed them in."""
+    folders = [path for path in paths if path.is_dir() and not (path / "attention").is_dir()]
+    files = (each for folder in folders for each in folder.iterdir() if not each.is_dir() and not _is_zip(each))
+    return sorted(each.name for each in files if not is_junk(each.name) and each.name.isprintable())
 
 
 def _children(folder: Path) -> list[Path]:
@@ -113,7 +125,20 @@ def _why_not(path: Path, package: str) -> str | None:
             return None
     except NoSubmission as error:
         return str(error)
-    return f"{path} holds no folder {package}/ and no submission that does: give a submission, or a folder of submissions."
+    return f"{_what_is_there(path, package)} Give a submission, or a folder of submissions."
+
+
+def _what_is_there(path: Path, package: str) -> str:
+    """That there is no package, and what there is in its place, where that is a thing that people hand in."""
+    told = f"{_absolute(path).name} holds no folder {package}/"
+    names = top_names(path)
+    python = [name for name in names if name.endswith(".py")]
+    others = [
+        name for name in names if name.lower() == package or name.lower().endswith((".zip", ".tar.gz", ".tgz", ".7z", ".rar"))
+    ]
+    if python:
+        return f"{told}, but {python[0]}{f' and {len(python) - 1} more Python files' if len(python) > 1 else ''} at its top."
+    return f"{told}, but {others[0]}." if others else f"{told}."
 
 
 def _look(path: Path, package: str) -> Found | None:
@@ -122,7 +147,7 @@ def _look(path: Path, package: str) -> Found | None:
     except NotReadable as error:
         raise NoSubmission(str(error)) from error
     except OSError as error:
-        raise NoSubmission(f"{path} cannot be read ({error.strerror}): check the path and its permissions.") from error
+        raise NoSubmission(f"{path.name} cannot be read ({error.strerror}): check the path and its permissions.") from error
 
 
 def _text(file: str, data: bytes) -> str:
@@ -163,7 +188,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
     for index, path in enumerate(paths):
         if often[names[index].lower()] > 1 and several_folders:
             names[index] = safe_name(f"{_absolute(path).parent.name}_{names[index]}")
-    taken: set[str] = set()
+    taken = set(_RESERVED)
     for index, name in enumerate(names):
         number = 2
         while names[index].lower() in taken:  # not only equal ones: macOS takes a.zip and A.zip for one file

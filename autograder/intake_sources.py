@@ -24,6 +24,7 @@ _LARGEST_DIRECTORY = 8 << 20  # bytes of a zip's own table of contents: 20 000 e
 _END_RECORD = 22  # bytes
 _LOCATOR = 20  # bytes, of the 64-bit form, just before the end record
 _ENCRYPTED = 0x1
+_LONGEST_SHOWN = 100  # characters of a name in a message
 
 
 class NotReadable(Exception):
@@ -47,13 +48,14 @@ def is_junk(name: str) -> bool:
 def from_directory(root: Path, package: str) -> Found | None:
     """What there is in a directory; None where it holds no folder of the package's name."""
     entries, complete = _walk(root)
-    top = _package_folder((path for path, is_folder in entries.items() if is_folder), package)
-    if top is None:
+    tops = _package_folders((path for path, is_folder in entries.items() if is_folder), package)
+    if not tops:
         return None
+    top = tops[0]
     inside = {_from(top, path): path for path, is_folder in entries.items() if not is_folder and _is_source(path, top)}
     files = {name: partial(_read_file, root / path, name) for name, path in inside.items()}
     notes = () if complete else (f"Only the first {_MOST_ENTRIES} files and folders were looked at.",)
-    return Found(files, notes=_where(top) + notes)
+    return Found(files, notes=_where(tops) + notes)
 
 
 def from_zip(path: Path, package: str) -> Found | None:
@@ -74,9 +76,10 @@ def from_zip(path: Path, package: str) -> Found | None:
             outside += 1
         elif not info.is_dir() and len(name.parts) <= _DEEPEST and not any(is_junk(part) for part in name.parts):
             named.setdefault(name, []).append(info)
-    top = _package_folder((parent for name in named for parent in name.parents), package)
-    if top is None:
+    tops = _package_folders((parent for name in named for parent in name.parents), package)
+    if not tops:
         return None
+    top = tops[0]
     files: dict[str, Callable[[], bytes]] = {}
     problems: dict[str, str] = {}
     for entry, infos in named.items():
@@ -88,7 +91,7 @@ def from_zip(path: Path, package: str) -> Found | None:
         else:
             files[file] = partial(_read_entry, path, infos[0], file)
     notes = (f"{outside} entries that point outside the zip were ignored.",) if outside else ()
-    return Found(files, problems, _where(top) + notes)
+    return Found(files, problems, _where(tops) + notes)
 
 
 def _walk(root: Path) -> tuple[dict[PurePosixPath, bool], bool]:
@@ -109,10 +112,24 @@ def _walk(root: Path) -> tuple[dict[PurePosixPath, bool], bool]:
     return entries, True
 
 
-def _package_folder(folders: Iterable[PurePosixPath], package: str) -> PurePosixPath | None:
-    """The folder of the package's name that lies highest, the first by name among equals; None where there is none."""
+def top_names(path: Path) -> list[str]:
+    """The names at the top of a directory or a zip, for a message; empty where they cannot be read."""
+    try:
+        if path.is_dir():
+            names = {each.name for each in path.iterdir()}
+        else:
+            _check_directory_size(path)
+            with zipfile.ZipFile(path) as archive:
+                names = {name.split("/")[0] for name in archive.namelist()[:_MOST_ENTRIES]}
+    except (OSError, zipfile.BadZipFile, NotReadable, ValueError):
+        return []
+    return sorted(name for name in names if name.isprintable() and not is_junk(name) and len(name) <= _LONGEST_SHOWN)
+
+
+def _package_folders(folders: Iterable[PurePosixPath], package: str) -> list[PurePosixPath]:
+    """The folders of the package's name, the one that lies highest first, by name among equals."""
     named = {folder for folder in folders if folder.name == package and len(folder.parts) <= _DEEPEST_WRAPPING + 1}
-    return min(named, key=lambda folder: (len(folder.parts), str(folder)), default=None)
+    return sorted(named, key=lambda folder: (len(folder.parts), str(folder)))
 
 
 def _is_source(path: PurePosixPath, top: PurePosixPath) -> bool:
@@ -123,8 +140,12 @@ def _from(top: PurePosixPath, path: PurePosixPath) -> str:
     return str(path.relative_to(top.parent))
 
 
-def _where(top: PurePosixPath) -> tuple[str, ...]:
-    return (f"Found in {top}/.",) if len(top.parts) > 1 and str(top).isprintable() else ()
+def _where(tops: list[PurePosixPath]) -> tuple[str, ...]:
+    """Which folder was taken, where that is not plain."""
+    shown = [str(top) for top in tops if str(top).isprintable()]
+    if len(tops) > 1:
+        return (f"There are {len(tops)} folders of this name; graded is {', not '.join(f'{top}/' for top in shown)}.",)
+    return (f"Found in {shown[0]}/.",) if shown and len(tops[0].parts) > 1 else ()
 
 
 def _read_file(path: Path, name: str) -> bytes:

@@ -115,7 +115,7 @@ def _part(table: Table, package: str) -> Part:
         slug=table.text("slug", pattern="[a-z][a-z0-9_]*", wanted="lower-case letters, digits and underscores"),
         title=table.text("title"),
         file=table.text(
-            "file", pattern=rf"{package}/{_IDENTIFIER}\.py", wanted=f"a Python file in the package, `{package}/NAME.py`"
+            "file", pattern=rf"{package}/{_IDENTIFIER}\.py", wanted=f"a Python file in the package, `{package}/SLUG.py`"
         ),
         exports=table.texts("exports", pattern=_IDENTIFIER, wanted="a list of one or more Python names"),
         points=table.whole("points", least=1),
@@ -129,23 +129,21 @@ def _part(table: Table, package: str) -> Part:
 
 
 def _refuse_repetition(parts: tuple[Part, ...], tables: list[Table]) -> None:
-    """Slugs, files and exports belong to one part each, and the numbers are 1 to n in order."""
+    """Slugs and exports belong to one part each, files are named after their part, and the numbers are 1 to n in order."""
     slugs: set[str] = set()
-    files: set[str] = set()
     exports: set[str] = set()
     for position, (part, table) in enumerate(zip(parts, tables, strict=True), start=1):
         if part.number != position:
             raise table.wrong("number", f"`number` must be {position}, not {part.number}: parts are numbered in order, from 1")
         if part.slug in slugs:
             raise table.wrong("slug", f'`slug` "{part.slug}" is already that of another part')
-        if part.file in files:
-            raise table.wrong("file", f'`file` "{part.file}" is already that of another part')
+        if Path(part.file).stem != part.slug:
+            raise table.wrong("file", f'`file` must be named after the part, "{part.slug}.py", and is "{part.file}"')
         for name in part.exports:
             if name in exports:
                 raise table.wrong("exports", f'`exports` has "{name}" a second time; each name belongs to one part')
             exports.add(name)
         slugs.add(part.slug)
-        files.add(part.file)
 
 
 def _refuse_wrong_totals(manifest: Manifest, head: Table) -> None:

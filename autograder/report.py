@@ -49,6 +49,7 @@ class Report:
     results: tuple[Result, ...]
     parts: tuple[PartScore, ...]
     notes: tuple[str, ...]
+    problems: tuple[str, ...]  # a sentence for each file that could not be read
     outcome: str
     provisional: bool  # a check could not be decided, through a fault of the grader's: the score may still rise
     execution_time: float  # seconds
@@ -88,6 +89,7 @@ def build(
     isolation: str = "",
     device: str = "cpu",
     notes: Sequence[str] = (),
+    problems: Sequence[str] = (),
     outcome: str = GRADED,
     execution_time: float = 0.0,
 ) -> Report:
@@ -102,6 +104,7 @@ def build(
         results=tuple(results),
         parts=tuple(_part_score(part, results) for part in parts),
         notes=tuple(notes),
+        problems=tuple(problems),
         outcome=outcome,
         provisional=any(result.outcome is Outcome.GRADER_ERROR for result in results),
         execution_time=execution_time,

@@ -263,7 +263,7 @@ def test_a_zip_that_claims_a_huge_table_is_refused_before_it_is_read(tmp_path: P
 
 def test_without_the_package_there_is_no_submission(tmp_path: Path) -> None:
     for path in (folder(tmp_path / "a", {"masking.py": ""}), zipped(tmp_path / "a.zip", {"masking.py": ""})):
-        with pytest.raises(NoSubmission, match="holds no folder attention/: hand in"):
+        with pytest.raises(NoSubmission, match=r"holds no folder attention/, but masking\.py at its top\. Hand in"):
             read(path)
     with pytest.raises(NoSubmission, match="without any Python file"):
         read(folder(tmp_path / "b", {"attention/notes.txt": ""}))
@@ -311,7 +311,9 @@ def test_names_are_unique_and_stay_readable(tmp_path: Path) -> None:
         ("../../etc", "_.._etc"),
         (".hidden", "hidden"),
         ("-rf", "rf"),
-        ("日本", "submission"),
+        ("日本 Zoë", "日本_Zoë"),
+        ("é" * 300, "é" * 50),
+        ("?!", "submission"),
         ("a\n\x1b[31mb", "a_31mb"),
         ("x" * 300, "x" * 100),
     ],
@@ -332,11 +334,11 @@ def test_bad_paths_are_one_sentence(tmp_path: Path) -> None:
     folder(tmp_path, {"a.txt": ""})
     for path, told in {
         "missing": "There is no file or folder",
-        "empty": "holds no folder attention/ and no submission that does",
-        "nothing": "holds no folder attention/ and no submission that does",
+        "empty": "holds no folder attention/",
+        "nothing": "holds no folder attention/",
         "a.txt": "neither a folder nor a zip file",
     }.items():
         with pytest.raises(BadUsage, match=told) as caught:
             discover([tmp_path / path])
         assert "\n" not in str(caught.value)
-        assert str(tmp_path / path) in str(caught.value)
+        assert path in str(caught.value)

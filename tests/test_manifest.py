@@ -131,7 +131,7 @@ WRONG = [
     ('title = "The first"', "title = 7", "", "`title` must be text that is not empty, not 7"),
     ('file = "attention/first.py"', 'file = "elsewhere/first.py"', "", "`file` must be a Python file in the package"),
     ('file = "attention/first.py"', 'file = "attention/../first.py"', "", "`file` must be a Python file in the package"),
-    ('file = "attention/second.py"', 'file = "attention/first.py"', "", '`file` "attention/first.py" is already'),
+    ('file = "attention/second.py"', 'file = "attention/first.py"', "", "`file` must be named after the part"),
     ('exports = ["three"]', "exports = []", "", "`exports` must be a list of one or more Python names, not []"),
     ('exports = ["three"]', 'exports = ["not one"]', "", '`exports` must be a list of one or more Python names, not ["not one"]'),
     ('exports = ["three"]', 'exports = ["two"]', "", '`exports` has "two" a second time'),

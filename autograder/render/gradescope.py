@@ -33,7 +33,7 @@ _MEANING = {
 }
 # The outcomes whose message says all that the words above do, and those that a hint can help with.
 _SAID_BY_MESSAGE = (Outcome.FAILED, Outcome.SKIPPED, Outcome.NOT_STARTED)
-_ABOUT_THE_ANSWER = (Outcome.FAILED, Outcome.RAISED, Outcome.TIMED_OUT, Outcome.CRASHED)
+_ABOUT_THE_ANSWER = (Outcome.FAILED, Outcome.RAISED)
 
 
 def results_json(report: Report) -> str:
@@ -84,7 +84,7 @@ def _summary(report: Report) -> str:
         if of_kind:
             passed = sum(result.outcome is Outcome.PASSED for result in of_kind)
             lines += [f"{passed} of {len(of_kind)} {kind} checks passed"]
-    return "\n".join([*lines, *(clean(note) for note in report.notes)])
+    return "\n".join([*lines, *(clean(note) for note in (*report.notes, *report.problems))])
 
 
 def _entry(number_: str, result: Result) -> dict[str, Any]:

@@ -57,10 +57,11 @@ def summary(reports: Sequence[Report]) -> str:
     if graded:
         sentences[0] += f", median score {number(round(statistics.median(report.score for report in graded), 2))}"
     if provisional := sum(report.provisional for report in reports):
-        sentences += [f"{provisional} provisional: the grader itself failed on a check, so grade {_them(provisional)} again"]
-    if noted := sum(bool(report.notes) or report.outcome != GRADED for report in reports):
-        sentences += [f"{noted} with files that could not be used as handed in: see the notes in {_their(noted)} results.json"]
-    sentences += [_isolation(reports)]
+        sentences += [f"{provisional} provisional: the grader itself failed on a check, so grade again"]
+    if unread := [clean_line(report.submission) for report in reports if report.problems or report.outcome != GRADED]:
+        sentences += [f"Not all could be read of {', '.join(sorted(unread))}: the reports say why"]
+    if any(report.isolation for report in reports):
+        sentences += [_isolation(reports)]
     legend = "; ".join(f"{part.number}{' (extra credit)' if part.extra_credit else ''} {part.title}" for part in _parts(reports))
     if legend:
         sentences += [f"Parts: {legend}"]
@@ -69,18 +70,10 @@ def summary(reports: Sequence[Report]) -> str:
 
 def _isolation(reports: Sequence[Report]) -> str:
     tiers = sorted({clean_line(report.isolation) for report in reports if report.isolation})
-    return f"Isolation of student code: {', '.join(tiers) or 'none'}"
+    return f"Isolation of student code: {', '.join(tiers)}"
 
 
 def _parts(reports: Sequence[Report]) -> list[PartScore]:
     """The parts that any of the reports has, in the assignment's order."""
     by_slug = {part.slug: part for report in reports for part in report.parts}
     return sorted(by_slug.values(), key=lambda part: part.number)
-
-
-def _them(count: int) -> str:
-    return "it" if count == 1 else "them"
-
-
-def _their(count: int) -> str:
-    return "its" if count == 1 else "their"

@@ -49,6 +49,7 @@ class Sandbox:
         self._lock = threading.Lock()
         self._zygote: ZygoteProcess | None = None
         self._restarts = 0
+        self._closed = False
 
     def __enter__(self) -> Sandbox:
         self._current()  # importing torch takes seconds, in which the caller can go on
@@ -58,8 +59,9 @@ class Sandbox:
         self.close()
 
     def close(self) -> None:
-        """End the zygote and every worker."""
+        """End the zygote and every worker; what other threads still ask of them is refused."""
         with self._lock:
+            self._closed = True
             zygote, self._zygote = self._zygote, None
         if zygote is not None:
             zygote.close()
@@ -106,6 +108,8 @@ class Sandbox:
 
     def _current(self) -> ZygoteProcess:
         with self._lock:
+            if self._closed:
+                raise SandboxBroken("the sandbox is closed")
             if self._zygote is not None and not self._zygote.alive:
                 self._zygote.close()
                 self._zygote = None

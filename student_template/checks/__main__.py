@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import pdb
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from . import desk, parts, run, terminal
 from .errors import BadUsage
-from .records import Outcome, Result
+
+try:
+    from . import desk, parts, run, terminal
+    from .records import Outcome, Result
+except ModuleNotFoundError as error:
+    if error.name not in ("torch", "numpy"):
+        raise
+    sys.exit(f"{error.name} is not installed here: run `python -m pip install -r requirements.txt`, or `make check`.")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,8 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BadUsage as error:
         print(error, file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("\nStopped.", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"\nStopped{_where(error, given.submission.resolve())}.", file=sys.stderr)
         return 130
 
 
@@ -35,16 +44,45 @@ def check(root: Path, part: str | None = None, device: str | None = None) -> int
     opener = desk.opener(root.resolve(), assignment, device)
     show, progress = terminal.printer(), terminal.progress()
     results: list[Result] = []
-    for one in chosen:
-        checks = desk.public_checks((one,))
-        progress(None)
-        show(terminal.part_heading(one, sum(each.points for each in checks)))
-        for result in run.run(checks, opener, desk.desk_seed, starting=progress):
+    with _debugger(progress):
+        for one in chosen:
+            checks = desk.public_checks((one,))
             progress(None)
-            show(terminal.result_lines(result))
-            results.append(result)
+            show(terminal.part_heading(one, sum(each.points for each in checks)))
+            for result in run.run(checks, opener, desk.desk_seed, starting=progress):
+                progress(None)
+                show(terminal.result_lines(result))
+                results.append(result)
     show(terminal.summary(chosen, results))
     return 0 if all(result.outcome is Outcome.PASSED for result in results) else 1
+
+
+class _Debugger:
+    """What `breakpoint()` calls: a debugger on the terminal itself, since what the code prints is kept for the report."""
+
+    def __init__(self, progress: terminal.Progress) -> None:
+        self._progress = progress
+
+    def __call__(self, *args: object, **kwargs: object) -> None:
+        self._progress(None)
+        pdb.Pdb(stdout=sys.__stdout__).set_trace(sys._getframe(1))
+
+
+@contextlib.contextmanager
+def _debugger(progress: terminal.Progress) -> Iterator[None]:
+    before, sys.breakpointhook = sys.breakpointhook, _Debugger(progress)
+    try:
+        yield
+    finally:
+        sys.breakpointhook = before
+
+
+def _where(error: BaseException, root: Path) -> str:
+    """The student's line that was running."""
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(root / "attention")
+    ]
+    return f" in {Path(frames[-1].filename).relative_to(root)}:{frames[-1].lineno}" if frames else ""
 
 
 if __name__ == "__main__":

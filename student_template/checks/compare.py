@@ -34,6 +34,7 @@ BY_DTYPE: Mapping[torch.dtype, Tolerance] = {
     torch.bfloat16: Tolerance(5e-2, 5e-2),
     torch.float16: Tolerance(1e-2, 1e-2),
 }
+_NO_ANSWERS = ("NotImplementedError", "ReadyMadeAttention", "MissingName", "SystemExit")
 ROW_SUM = 1e-5
 FORBIDDEN_WEIGHT = 1e-6  # a finite fill value leaves no exact zero, and need not
 
@@ -41,6 +42,17 @@ FORBIDDEN_WEIGHT = 1e-6  # a finite fill value leaves no exact zero, and need no
 def fail(answer: Answer, what: str, look: str = "") -> NoReturn:
     """Fail with the call in front and what to look at behind."""
     raise CheckFailed(f"{answer.described}:\n{what}" + (f"\nLook at: {look}" if look else ""))
+
+
+def expect_pair(answer: Answer) -> None:
+    """Two floating-point tensors, in the right order; their shapes are for other checks to judge."""
+    shapes = answer.shapes()
+    found = {name: answer.tensor(name) for name in shapes}
+    for name, tensor in found.items():
+        if not tensor.is_floating_point():
+            fail(answer, f"{name} is {_short(tensor.dtype)}, and must be floating point.")
+    if [tensor.shape for tensor in found.values()] == list(shapes.values())[::-1]:
+        fail(answer, f"the two are swapped: {' and '.join(shapes)} must come back in this order.")
 
 
 def expect_dtype(answer: Answer, name: str, dtype: torch.dtype, look: str = "") -> None:
@@ -124,7 +136,7 @@ def expect_error(
     except StudentRaised as error:
         if any(kind in error.kinds for kind in kinds):
             return error.message
-        if error.kinds[0] in ("NotImplementedError", "ReadyMadeAttention"):
+        if error.kinds[0] in _NO_ANSWERS:
             raise
         raise CheckFailed(
             f"{called}:\n{why}, so it must raise {' or '.join(kinds)}; it raised {error.kinds[0]}"

@@ -14,6 +14,7 @@ from .draw import Draw
 from .errors import CheckFailed, StudentRaised
 from .records import Check
 from .registry import marked
+from .run import ending_of
 from .student import Student
 
 _PASSED = pytest.StashKey[set[str]]()
@@ -46,9 +47,13 @@ def pytest_runtest_makereport(
     if report.passed:
         item.config.stash.setdefault(_PASSED, set()).add(check.id)
     elif call.excinfo is not None and isinstance(call.excinfo.value, CheckFailed | StudentRaised):
-        where = getattr(call.excinfo.value, "where", "")
-        report.longrepr = f"{check.title}\n{call.excinfo.value}" + (f"\nWhere: {where}" if where else "")
+        report.longrepr = _told(check, call.excinfo.value)
     return report
+
+
+def _told(check: Check, error: BaseException) -> str:
+    ending = ending_of(error)
+    return "\n".join([check.title, ending.message, *([f"Where: {ending.where}"] if ending.where else [])])
 
 
 def _check_of(item: pytest.Item) -> Check | None:

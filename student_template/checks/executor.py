@@ -121,7 +121,7 @@ class Direct:
         try:
             export: Callable[..., Any] = getattr(self._module(part), name)
         except AttributeError:
-            raise StudentRaised(("AttributeError",), f"{self._package.name}/{part}.py defines no `{name}`") from None
+            raise StudentRaised(("MissingName",), f"{self._package.name}/{part}.py defines no `{name}`") from None
         return export
 
     def _locate(self, frame: Any) -> str:

@@ -111,7 +111,7 @@ def read_folder(root: Path, name: str = "attention") -> tuple[dict[str, str], di
     """The sources of the package in `root`, on one's own desk; and the files that are no text, each with a sentence why."""
     sources: dict[str, str] = {}
     refused: dict[str, str] = {}
-    for path in sorted((root / name).rglob("*.py")):
+    for path in sorted(each for each in (root / name).rglob("*.py") if each.is_file()):
         shown = path.relative_to(root).as_posix()
         try:
             sources[shown] = path.read_text("utf-8-sig")

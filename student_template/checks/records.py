@@ -21,6 +21,9 @@ class Outcome(enum.StrEnum):
     GRADER_ERROR = "grader error"
 
 
+NOT_STARTED = "This is not started yet."
+
+
 @dataclass(frozen=True)
 class Check:
     """One check: a plain function of a `student`, whose docstring is the title a student reads."""

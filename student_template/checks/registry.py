@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, TypeVar
 
+from .errors import BadUsage
 from .records import Check
 
 Function = TypeVar("Function", bound=Callable[..., None])
@@ -27,9 +28,9 @@ def check(
 
     def mark(function: Function) -> Function:
         if not function.__doc__:
-            raise ValueError(f"{function.__name__} needs a docstring: it is the title a student reads")
+            raise BadUsage(f"{function.__name__} needs a docstring: it is the title a student reads")
         if hidden and not hint:
-            raise ValueError(f"{function.__name__} is hidden and needs a hint: it is what a student reads")
+            raise BadUsage(f"{function.__name__} is hidden and needs a hint: it is what a student reads")
         record = Check(
             name=function.__name__,
             part=part,
@@ -61,8 +62,8 @@ def collect(modules: Iterable[ModuleType]) -> list[Check]:
     seen: set[str] = set()
     for record in checks:
         if record.id in seen:
-            raise ValueError(f"two checks are called {record.id}; give one of them another name")
+            raise BadUsage(f"two checks are called {record.id}; give one of them another name")
         if unknown := [need for need in record.needs if f"{record.part}::{need}" not in seen]:
-            raise ValueError(f"{record.id} needs {unknown[0]}, which is not a check of {record.part} that comes before it")
+            raise BadUsage(f"{record.id} needs {unknown[0]}, which is not a check of {record.part} that comes before it")
         seen.add(record.id)
     return checks

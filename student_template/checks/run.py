@@ -7,16 +7,19 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .calls import Load, Transport
 from .draw import Draw
 from .errors import CheckFailed, StudentRaised, WorkerCrashed, WorkerTimedOut
-from .records import Check, Outcome, Result
+from .records import NOT_STARTED, Check, Outcome, Result
 from .student import Student
 
 Opener = Callable[[str, int], AbstractContextManager[Transport]]
 """Opens a fresh transport for a part's slug, with a seed for what the student's code draws itself."""
+
+
+_SAID_ABOVE = "The file of this part does not load: see the first check of the part."
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,10 @@ def run(
         if check.part not in loads:
             loads[check.part] = load(check.part, opener)
         ending = loads[check.part]
-        if ending.outcome is Outcome.PASSED:
+        if ending.outcome is not Outcome.PASSED:
+            loads[check.part] = replace(ending, message=_SAID_ABOVE, printed="") if ending.message else ending
+            check = replace(check, category="", hint="")  # it is not what the check is about that is wrong
+        else:
             needs = [f"{check.part}::{need}" for need in check.needs]
             ending = _blocked(needs, outcomes, titles) or run_one(check, opener, seed(check))
         outcomes[check.id] = ending.outcome
@@ -56,7 +62,10 @@ def run(
 
 def load(part: str, opener: Opener) -> Ending:
     """Import the part's file alone: what a broken file costs is found out once, and is the same for all its checks."""
-    return _ending(lambda transport: transport.perform(Load(part)), lambda: opener(part, 0))
+    ending = _ending(lambda transport: transport.perform(Load(part)), lambda: opener(part, 0))
+    if ending.outcome in (Outcome.RAISED, Outcome.TIMED_OUT, Outcome.CRASHED):
+        return replace(ending, message=f"The file of this part does not load: {ending.message}")
+    return ending
 
 
 def run_one(check: Check, opener: Opener, seed: int) -> Ending:
@@ -86,36 +95,42 @@ def _blocked(needs: Iterable[str], outcomes: dict[str, Outcome], titles: dict[st
     """What becomes of a check whose needs did not pass. A function that was not started leaves its checks not started."""
     for need in needs:
         if outcomes.get(need, Outcome.PASSED) is Outcome.NOT_STARTED:
-            return Ending(Outcome.NOT_STARTED, "This is not started yet.")
+            return Ending(Outcome.NOT_STARTED, NOT_STARTED)
         if outcomes.get(need, Outcome.PASSED) is not Outcome.PASSED:
             return Ending(Outcome.SKIPPED, f"Skipped until this passes: {titles[need]}")
     return None
 
 
 def _ending(body: Callable[[Transport], object], open_transport: Callable[[], AbstractContextManager[Transport]]) -> Ending:
-    started, transport = time.perf_counter(), None
-    outcome, message, raised, where = Outcome.PASSED, "", "", ""
+    started, transport, ending = time.perf_counter(), None, Ending(Outcome.PASSED)
     try:
         with open_transport() as transport:
             body(transport)
-    except CheckFailed as error:
-        outcome, message = Outcome.FAILED, str(error)
-    except StudentRaised as error:
-        outcome, message = _raised(error)
-        raised, where = error.kinds[0], error.where
-    except WorkerTimedOut as error:
-        outcome, message = Outcome.TIMED_OUT, str(error)
-    except WorkerCrashed as error:
-        outcome, message = Outcome.CRASHED, str(error)
-    except Exception:
-        outcome, message = Outcome.GRADER_ERROR, traceback.format_exc()
+    except Exception as error:
+        ending = ending_of(error)
     printed = transport.printed if transport is not None else ""
-    return Ending(outcome, message, raised, where, printed, time.perf_counter() - started)
+    return replace(ending, printed=printed, seconds=time.perf_counter() - started)
+
+
+def ending_of(error: BaseException) -> Ending:
+    """What an error that ended a check makes of it. One that no student's code can have caused is the grader's own."""
+    match error:
+        case CheckFailed():
+            return Ending(Outcome.FAILED, str(error))
+        case StudentRaised():
+            outcome, message = _raised(error)
+            return Ending(outcome, message, error.kinds[0], error.where)
+        case WorkerTimedOut():
+            return Ending(Outcome.TIMED_OUT, str(error))
+        case WorkerCrashed():
+            return Ending(Outcome.CRASHED, str(error))
+        case _:
+            return Ending(Outcome.GRADER_ERROR, "".join(traceback.format_exception(error)))
 
 
 def _raised(error: StudentRaised) -> tuple[Outcome, str]:
     if error.kinds[0] == "NotImplementedError" and re.match(r"part \d+: ", error.message):
-        return Outcome.NOT_STARTED, "This is not started yet."
+        return Outcome.NOT_STARTED, NOT_STARTED
     if error.kinds[0] == "ModuleNotFoundError" and error.message.startswith("there is no file"):
         return Outcome.NOT_STARTED, f"{error.message[0].upper()}{error.message[1:]}."
     return Outcome.RAISED, str(error)

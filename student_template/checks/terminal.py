@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
 
 from .parts import PartInfo
-from .records import Check, Outcome, Result, number
+from .records import NOT_STARTED, Check, Outcome, Result, number
 
 Line = tuple[str, str]  # the text, and a rich style ("" for none)
+Progress = Callable[[Check | None], None]  # told what is about to run; None: nothing
 
 _STYLES = {
     Outcome.PASSED: "green",
@@ -31,12 +33,12 @@ def result_lines(result: Result) -> list[Line]:
     style = _STYLES.get(result.outcome, "red")
     earned = f"{number(result.earned)}/{number(result.points)}"
     lines = [(f"  {result.outcome:<12} {earned:>5}  {result.title}", style)]
-    if result.outcome in (Outcome.PASSED, Outcome.NOT_STARTED):
+    if result.outcome is Outcome.PASSED or (result.outcome is Outcome.NOT_STARTED and result.message == NOT_STARTED):
         return lines
     details = result.message.splitlines() or [""]
     if result.where:
         details.append(f"Where: {result.where}")
-    if result.hint and result.outcome is not Outcome.SKIPPED and "Look at:" not in result.message:
+    if result.hint and result.outcome in (Outcome.FAILED, Outcome.RAISED) and "Look at:" not in result.message:
         details.append(f"Look at: {result.hint}")
     if result.printed.strip():
         details.append("Your code printed:")
@@ -92,17 +94,20 @@ def printer() -> Callable[[Sequence[Line]], None]:
         for text, style in lines:
             for line in _wrap(text, width):
                 console.print(Text(line, style=style))
+        sys.stdout.flush()  # whatever a student's code does next, this has been said
 
     return show
 
 
-def progress() -> Callable[[Check | None], None]:
+def progress() -> Progress:
     """Shows what is running, on a terminal only, on one line that the next output overwrites; None clears it."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return lambda check: None
 
     def show(check: Check | None) -> None:
-        sys.stderr.write("\r\x1b[K" + (f"  running: {check.title[:60]}" if check else ""))
+        text = f"  running: {check.title}" if check else ""
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write("\r\x1b[K" + (text if len(text) <= width else text[: width - 1] + "…"))
         sys.stderr.flush()
 
     return show

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import expected
-from .compare import FLOAT32, expect_close, expect_rows_sum_to_one, expect_zero, fail
+from .compare import FLOAT32, expect_close, expect_pair, expect_rows_sum_to_one, expect_zero, fail
 from .registry import check
 from .student import Student
 
@@ -32,9 +32,7 @@ def test_causal_mask(student: Student) -> None:
 def test_masked_returns_a_pair(student: Student) -> None:
     """masked_attention returns a pair of tensors: (output, weights)."""
     answer = student.masked_attention(*student.draw.qkv(student.draw.sizes()))
-    for name in ("output", "weights"):
-        if not answer.tensor(name).is_floating_point():
-            fail(answer, f"{name} is {answer.tensor(name).dtype}, and must be floating point.", "the order in the return line")
+    expect_pair(answer)
 
 
 @check(part=PART, points=1, needs="test_masked_returns_a_pair", hint=PART_1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import expected
-from .compare import FLOAT32, expect_close, expect_error, expect_rows_sum_to_one, expect_zero, fail
+from .compare import FLOAT32, expect_close, expect_error, expect_pair, expect_rows_sum_to_one, expect_zero, fail
 from .registry import check
 from .student import Student
 
@@ -21,9 +21,7 @@ COMPARE = "a comparison of the shapes at the top of the function, with `raise Va
 def test_returns_a_pair(student: Student) -> None:
     """Returns a pair of tensors: (output, weights)."""
     answer = student.scaled_dot_product_attention(*student.draw.qkv(student.draw.sizes(), heads=False))
-    for name in ("output", "weights"):
-        if not answer.tensor(name).is_floating_point():
-            fail(answer, f"{name} is {answer.tensor(name).dtype}, and must be floating point.", "the order in the return line")
+    expect_pair(answer)
 
 
 @check(part=PART, points=3, needs="test_returns_a_pair", hint=FOUR_STEPS)

@@ -60,7 +60,7 @@ def test_a_broken_init_costs_no_part() -> None:
         ("1 / 0", "ZeroDivisionError", "attention/part.py:4"),
         ("import sys\nsys.exit(0)", "SystemExit", "attention/part.py:5"),
         ("from .nowhere import x", "ModuleNotFoundError", "attention/part.py:4"),
-        ("x = 3", "AttributeError", ""),
+        ("x = 3", "MissingName", ""),
         ("class Odd(Exception):\n    def __str__(self): raise self\nraise Odd", "Odd", "attention/part.py:6"),
     ],
 )

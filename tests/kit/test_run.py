@@ -146,13 +146,13 @@ def test_collection_refuses_what_would_be_lost_in_silence() -> None:
 
     found: list[Check] = collect([module(test_a)])
     assert [each.id for each in found] == ["p::test_a"]
-    with pytest.raises(ValueError, match="two checks are called p::test_a"):
+    with pytest.raises(BadUsage, match="two checks are called p::test_a"):
         collect([module(test_a), module(test_a)])
-    with pytest.raises(ValueError, match="needs test_nowhere, which is not a check of p that comes before it"):
+    with pytest.raises(BadUsage, match="needs test_nowhere, which is not a check of p that comes before it"):
         collect([module(test_b)])
-    with pytest.raises(ValueError, match="needs a docstring"):
+    with pytest.raises(BadUsage, match="needs a docstring"):
         check(part="p", points=1)(lambda student: None)
-    with pytest.raises(ValueError, match="is hidden and needs a hint"):
+    with pytest.raises(BadUsage, match="is hidden and needs a hint"):
         check(part="p", points=1, hidden=True)(test_a)
 
 
