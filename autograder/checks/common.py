@@ -19,6 +19,7 @@ from checks.compare import (
     expect_unchanged,
     fail,
 )
+from checks.draw import Draw
 from checks.student import Answer, Target
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
@@ -29,6 +30,28 @@ def exact(tensor: Tensor) -> Tensor:
     are then the same in every order of summing and scaling, so that large ones can be compared at all.
     """
     return (tensor * 4).round() / 4
+
+
+def with_gaps(draw: Draw, items: int, length: int, top: float) -> tuple[Tensor, Tensor]:
+    """Q and K (items, length, 16) whose scores in a row are `top`, `top` - 64, `top` - 128, … in an order drawn for each item.
+
+    One key wins outright, so that the right weights are 0 and 1 however the scores are rounded.
+    """
+    Q, K = torch.zeros(items, length, 16), torch.zeros(items, length, 16)
+    Q[..., 0] = 64
+    K[..., 0] = torch.stack([(top - 64 * draw.permutation(length)) / 16 for _ in range(items)])  # a score is 64 / √16 times it
+    return Q, K
+
+
+def left_padding(items: int, length: int) -> Tensor:
+    """Item b is padded on the left by b + 1: under the causal mask, its first queries see no key."""
+    return torch.arange(length)[None, :] <= torch.arange(items)[:, None]
+
+
+def expect_both(answer: Answer, output: Tensor, weights: Tensor, source: str, only: Tensor | None = None) -> None:
+    """Weights and output are these, float32."""
+    expect_close(answer, "weights", weights, FLOAT32, source=source, only=only)
+    expect_close(answer, "output", output, FLOAT32, source=source, only=only)
 
 
 def laid_out_differently(tensor: Tensor) -> Tensor:
@@ -51,14 +74,26 @@ def expect_leaves_inputs_alone(target: Target, *args: Tensor, look: str, **kwarg
         )
 
 
-def expect_no_memory(target: Target, args: Sequence[Tensor], without: Mapping[str, Any], between: Mapping[str, Any]) -> None:
-    """A call gives the same before and after another call with masks."""
-    before = target(*args, **without)
-    target(*args, **between)
-    after = target(*args, **without)
-    for name in before.results:
-        source = "what the same call returned before another call, with masks"
-        expect_close(after, name, before[name], FLOAT32, source=source, look="anything kept from one call to the next.")
+def expect_no_memory(
+    target: Target,
+    args: Sequence[Tensor],
+    options: Mapping[str, Any],
+    between: Sequence[tuple[Sequence[Tensor], Mapping[str, Any]]],
+) -> None:
+    """Nothing is kept from one call to the next: other masks, other shapes, other numbers of the same shape.
+
+    The first call is the same one with its items in reverse order, so that whatever a first call leaves behind is wrong later.
+    """
+    turned = {name: value.flip(0) if isinstance(value, Tensor) else value for name, value in options.items()}
+    first = target(*(each.flip(0) for each in args), **turned)
+    source = "what the same items gave in reverse order, before other calls"
+    for other_args, other_options in between:
+        target(*other_args, **other_options)
+        after = target(*args, **options)
+        for name in first.results:
+            expect_close(
+                after, name, first[name].flip(0), FLOAT32, source=source, look="anything kept from one call to the next."
+            )
 
 
 def expect_dtype_kept(answer: Answer, expected: Mapping[str, Tensor], dtype: torch.dtype) -> None:

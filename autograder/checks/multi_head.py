@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable
 
 import torch
@@ -24,6 +26,7 @@ from checks.student import Answer, Student, Target
 from . import common
 
 PART = "multi_head"
+hidden = functools.partial(check, part=PART, hidden=True)
 LIBRARY = "torch's nn.MultiheadAttention with the same weights"
 
 
@@ -34,15 +37,8 @@ def _make(student: Student, layer: Layer, dtype: torch.dtype | None = None, trai
     return made
 
 
-def _left_padding(items: int, length: int) -> Tensor:
-    """Item b is padded on the left by b + 1: under the causal mask, its first queries see no key."""
-    return torch.arange(length)[None, :] <= torch.arange(items)[:, None]
-
-
-@check(
-    part=PART,
+@hidden(
     points=1,
-    hidden=True,
     category="scale",
     hint="the divisor: √d_k, where d_k is the width of one head, d_model / num_heads.",
 )
@@ -57,10 +53,8 @@ def test_scale_is_of_one_head(student: Student) -> None:
         expect_close(made(x), "output", output, FLOAT32, source=LIBRARY)
 
 
-@check(
-    part=PART,
-    points=1.5,
-    hidden=True,
+@hidden(
+    points=1,
     needs="test_batch",
     category="heads",
     hint="sizes at their limits: one head, as many heads as features, a batch of one, one position, a long sequence.",
@@ -78,40 +72,68 @@ def test_any_number_of_heads(student: Student) -> None:
         x = student.draw.normal(B, L, d_model)
         output, weights = expected.multi_head(layer.weights, num_heads, x)
         answer = _make(student, layer)(x, need_weights=True)
-        expect_close(answer, "weights", weights, FLOAT32, source=LIBRARY)
-        expect_close(answer, "output", output, FLOAT32, source=LIBRARY)
+        common.expect_both(answer, output, weights, LIBRARY)
 
 
-@check(
-    part=PART,
-    points=1.5,
-    hidden=True,
+@hidden(
+    points=1,
     needs="test_batch",
     category="masks",
-    hint="both masks, in self- and in cross-attention. The padding mask marks positions of the context, one row for each item.",
+    hint="each mask alone, and both together: a pair is forbidden if either forbids it. Each item has its own padding.",
 )
 def test_masks_match_library(student: Student) -> None:
-    """Under padding, the causal mask and both, in self- and cross-attention, outputs equal nn.MultiheadAttention's."""
+    """Under padding, the causal mask and both, self-attention equals nn.MultiheadAttention."""
+    layer, draw = student.draw.layer(), student.draw
+    made, heads = _make(student, layer), layer.num_heads
+    # As many items as heads, or as positions: a mask that is lined up with those raises no error.
+    for B, L in ((2, 7), (heads, 7), (5, 5)):
+        for causal, padded in ((False, True), (True, False), (True, True)):
+            x, mask = draw.normal(B, L, layer.d_model), draw.padding(B, L) if padded else None
+            output, weights = expected.multi_head(layer.weights, heads, x, causal=causal, key_padding_mask=mask)
+            answer = made(x, causal=causal, key_padding_mask=mask, need_weights=True)
+            common.expect_both(answer, output, weights, LIBRARY)
+
+
+@hidden(
+    points=0.5,
+    needs="test_cross_attention",
+    category="padding mask",
+    hint="whose positions the mask marks: those of the context, where there is one. Its length is L_k, not L_q.",
+)
+def test_padding_of_a_context(student: Student) -> None:
+    """In cross-attention the padding mask marks positions of the context."""
     layer, draw = student.draw.layer(), student.draw
     made = _make(student, layer)
-    heads = layer.num_heads  # as many items as heads: a mask that is lined up with the heads raises no error
-    for B, L, L_context, causal in ((2, 7, None, False), (heads, 7, None, True), (heads, 5, 8, False), (5, 5, 5, True)):
-        x = draw.normal(B, L, layer.d_model)
-        context = None if L_context is None else draw.normal(B, L_context, layer.d_model)
-        padding = draw.padding(B, L_context or L)
-        for mask in (padding, None):
-            output, weights = expected.multi_head(
-                layer.weights, layer.num_heads, x, context, causal=causal, key_padding_mask=mask
-            )
-            answer = made(x, context, causal=causal, key_padding_mask=mask, need_weights=True)
-            expect_close(answer, "weights", weights, FLOAT32, source=LIBRARY)
-            expect_close(answer, "output", output, FLOAT32, source=LIBRARY)
+    for B, L_q, L_k in ((2, 5, 8), (layer.num_heads, 8, 5), (5, 5, 5)):
+        x, context, mask = draw.normal(B, L_q, layer.d_model), draw.normal(B, L_k, layer.d_model), draw.padding(B, L_k)
+        output, weights = expected.multi_head(layer.weights, layer.num_heads, x, context, key_padding_mask=mask)
+        answer = made(x, context, key_padding_mask=mask, need_weights=True)
+        common.expect_both(answer, output, weights, LIBRARY)
 
 
-@check(
-    part=PART,
+@hidden(
     points=0.5,
-    hidden=True,
+    needs="test_weights_of_each_head",
+    category="structure",
+    hint="what the code does only when the weights are asked for, or only when they are not. The output must not notice.",
+)
+def test_output_does_not_depend_on_need_weights(student: Student) -> None:
+    """The output is the same with and without need_weights, under every mask, with a context and without, in train and eval."""
+    layer, draw = student.draw.layer(), student.draw
+    x, context = draw.normal(3, 7, layer.d_model), draw.normal(3, 7, layer.d_model)
+    mask = draw.padding(3, 7)
+    mask[1] = True  # rows that see no key, too
+    source = "what the same call returned with need_weights=True"
+    for training in (True, False):
+        made = _make(student, layer, training=training)
+        for other, padding, causal in itertools.product((None, context), (None, mask), (False, True)):
+            options = {"causal": causal, "key_padding_mask": padding}
+            with_weights = made(x, other, need_weights=True, **options)
+            expect_close(made(x, other, **options), "output", with_weights["output"], FLOAT32, source=source)
+
+
+@hidden(
+    points=0.5,
     category="causal mask",
     hint="what an output still takes from later positions, in any head.",
 )
@@ -127,10 +149,8 @@ def test_future_does_not_matter(student: Student) -> None:
     expect_close(answer, "output", before["output"], FLOAT32, source=source, only=~later)
 
 
-@check(
-    part=PART,
+@hidden(
     points=0.5,
-    hidden=True,
     category="padding mask",
     hint="what an output still takes from a padded position of the context.",
 )
@@ -149,11 +169,9 @@ def test_padding_does_not_matter(student: Student) -> None:
     expect_close(answer, "output", before["output"], FLOAT32, source=source)
 
 
-@check(
-    part=PART,
+@hidden(
     points=1.5,
-    hidden=True,
-    needs="test_batch",
+    needs=("test_batch", "test_masks_match_library"),
     category="rows that see no key",
     hint="sequences that are padding only, and left padding under the causal mask: queries that see no key get zeros.",
 )
@@ -163,14 +181,13 @@ def test_rows_that_see_no_key(student: Student) -> None:
     made, x = _make(student, layer), student.draw.normal(3, length, layer.d_model)
     only_padding = student.draw.padding(3, length)
     only_padding[1] = True
-    for mask, causal in ((only_padding, False), (_left_padding(3, length), True)):
+    for mask, causal in ((only_padding, False), (common.left_padding(3, length), True)):
         output, weights = expected.multi_head(layer.weights, layer.num_heads, x, causal=causal, key_padding_mask=mask)
         answer = made(x, causal=causal, key_padding_mask=mask, need_weights=True)
         dead = expected.forbidden_pairs(length, length, mask, causal).all(-1).expand(3, length)
         expect_zero(answer, "weights", dead[:, None, :, None], "this query sees no key")
         expect_zero(answer, "output", dead[..., None], "this query sees no key")
-        expect_close(answer, "weights", weights, FLOAT32, source=LIBRARY)
-        expect_close(answer, "output", output, FLOAT32, source=LIBRARY)
+        common.expect_both(answer, output, weights, LIBRARY)
 
 
 def _library_output(layer: Layer, inputs: dict[str, Tensor], causal: bool, mask: Tensor | None) -> Callable[..., Tensor]:
@@ -192,11 +209,9 @@ def _check_gradients(student: Student, layer: Layer, inputs: dict[str, Tensor], 
     expect_gradients(answer, wanted)
 
 
-@check(
-    part=PART,
+@hidden(
     points=2,
-    hidden=True,
-    needs="test_batch",
+    needs=("test_batch", "test_masks_match_library"),
     category="gradients",
     hint="what cuts or bends the graph on the way to one of the weights: detach, no_grad, .data, an in-place write.",
 )
@@ -212,11 +227,9 @@ def test_gradients(student: Student) -> None:
         _check_gradients(student, layer, inputs, causal, mask)
 
 
-@check(
-    part=PART,
+@hidden(
     points=1,
-    hidden=True,
-    needs="test_rows_that_see_no_key",
+    needs=("test_rows_that_see_no_key", "test_gradients"),
     category="gradients",
     hint="NaN that is replaced only after it was made. Its gradient is NaN all the same, and one such row spoils every weight.",
 )
@@ -227,14 +240,12 @@ def test_gradients_of_rows_that_see_no_key(student: Student) -> None:
     only_padding = student.draw.padding(3, length)
     only_padding[1] = True
     _check_gradients(student, layer, inputs, False, only_padding)
-    _check_gradients(student, layer, inputs, True, _left_padding(3, length))
+    _check_gradients(student, layer, inputs, True, common.left_padding(3, length))
 
 
-@check(
-    part=PART,
+@hidden(
     points=1,
-    hidden=True,
-    needs="test_batch",
+    needs="test_masks_match_library",
     category="dtypes",
     hint="casts, and tensors made with a dtype of their own: a mask, a bias, a fill value too large for a half type.",
 )
@@ -251,10 +262,8 @@ def test_keeps_the_dtype(student: Student) -> None:
         common.expect_dtype_kept(answer, {"weights": per_head, "output": output}, dtype)
 
 
-@check(
-    part=PART,
+@hidden(
     points=0.5,
-    hidden=True,
     category="structure",
     hint="what mixes positions besides attention: a reshape that is not undone, a mask that is always on.",
 )
@@ -269,29 +278,32 @@ def test_positions_are_a_set(student: Student) -> None:
     expect_close(made(x[1:2]), "output", before["output"][1:2], FLOAT64, source=source)
 
 
-@check(
-    part=PART,
+@hidden(
     points=1,
-    hidden=True,
     category="purity",
     hint="dropout, anything kept between calls, projections made in forward, operations that end in an underscore or in `=`.",
 )
 def test_same_input_same_output(student: Student) -> None:
     """The same input gives the same output, in train and eval mode, after other calls, and no input is changed."""
     layer, draw = student.draw.layer(), student.draw
-    made, x, mask = _make(student, layer), draw.normal(2, 7, layer.d_model), draw.padding(2, 7)
+    made, x, mask = _make(student, layer), draw.normal(3, 7, layer.d_model), draw.padding(3, 7)
     look = "dropout, in-place operations, and projections that are made in forward."
     common.expect_leaves_inputs_alone(made, x, look=look, key_padding_mask=mask, causal=True)
-    common.expect_no_memory(made, (x,), {}, {"key_padding_mask": mask, "causal": True})
-    evaluating = _make(student, layer, training=False)
-    expect_close(evaluating(x), "output", made(x)["output"], FLOAT32, source="what the same layer gives in train mode", look=look)
+    evaluating, other = _make(student, layer, training=False), draw.normal(3, 7, layer.d_model)
+    for masks in ({}, {"key_padding_mask": mask, "causal": True}):
+        between = [((x,), {"key_padding_mask": mask.roll(1, 0), "causal": True}), ((x, other), {}), ((other, x), masks)]
+        for mode in (made, evaluating):
+            common.expect_no_memory(mode, (x,), masks, between)
+            common.expect_no_memory(mode, (x, x.flip(0)), masks, between)
+        train = made(x, other, **masks)["output"]
+        expect_close(evaluating(x, other, **masks), "output", train, FLOAT32, source="what it gives in train mode", look=look)
+    mask[-1] = True  # an item that is padding only
+    common.expect_leaves_inputs_alone(made, x, look=look, key_padding_mask=mask)
 
 
-@check(
-    part=PART,
+@hidden(
     points=0.5,
-    hidden=True,
-    needs="test_one_sequence",
+    needs=("test_one_sequence", "test_cross_attention"),
     category="shapes",
     hint="inputs without a batch axis: x (L_q, d_model), context (L_k, d_model), mask (L_k,), weights (H, L_q, L_k).",
 )
@@ -308,8 +320,7 @@ def test_one_sequence_with_everything(student: Student) -> None:
             layer.weights, layer.num_heads, x[None], batched, causal=causal, key_padding_mask=mask
         )
         answer = made(x, context, causal=causal, key_padding_mask=mask[0], need_weights=True)
-        expect_close(answer, "weights", weights[0], FLOAT32, source=LIBRARY)
-        expect_close(answer, "output", output[0], FLOAT32, source=LIBRARY)
+        common.expect_both(answer, output[0], weights[0], LIBRARY)
 
 
 def _count(student: Student, draw: Draw, num_heads: int, B: int, L: int) -> Answer:
@@ -318,10 +329,8 @@ def _count(student: Student, draw: Draw, num_heads: int, B: int, L: int) -> Answ
     return made.observe(x, causal=True, key_padding_mask=draw.padding(B, L), count=True)
 
 
-@check(
-    part=PART,
+@hidden(
     points=0.5,
-    hidden=True,
     needs="test_one_sequence",
     category="vectorisation",
     hint="a Python loop over heads, items or positions: one batched matrix product does all heads at once.",
@@ -333,10 +342,8 @@ def test_takes_no_loop(student: Student) -> None:
     common.expect_vectorised(small, large, "heads, batch and length grow")
 
 
-@check(
-    part=PART,
+@hidden(
     points=0.5,
-    hidden=True,
     needs="test_one_sequence",
     category="devices",
     hint="tensors made inside the layer, masks above all: give each of them `device=` of an input, or register it as a buffer.",
@@ -350,10 +357,8 @@ def test_works_on_any_device(student: Student) -> None:
             common.expect_any_device(made, x, causal=causal, key_padding_mask=padding)
 
 
-@check(
-    part=PART,
+@hidden(
     points=1,
-    hidden=True,
     category="errors",
     hint="num_heads that does not divide d_model or is not positive; another width or mask shape; causal=True with another "
     "length: a ValueError names the argument and the shape it got.",
@@ -376,6 +381,14 @@ def test_what_cannot_be_right_raises(student: Student) -> None:
     cases: list[tuple[str, Callable[[], object], tuple[str, ...], tuple[int, ...]]] = [
         ("x is too narrow", lambda: made(x[..., 1:]), ("x",), (width - 1,)),
         ("the context is too narrow", lambda: made(x, context[..., 1:]), ("context",), (width - 1,)),
+        ("the context has one item, and x two", lambda: made(x, context[:1]), ("context",), (1, 8)),
+        ("the context has no batch axis, and x has", lambda: made(x, context[0]), ("context",), (8,)),
+        (
+            "the mask has a batch axis, and x and the context have none",
+            lambda: made(x[0], context[0], key_padding_mask=mask[:1]),
+            ("key_padding_mask", "mask"),
+            (1, 8),
+        ),
         (
             "the mask is one position too long",
             lambda: made(x, context, key_padding_mask=draw.padding(2, 9)),
@@ -410,16 +423,14 @@ def test_what_cannot_be_right_raises(student: Student) -> None:
     for why, call, names, numbers in cases:
         called = f"{made.shown} with x (2, 5, {width}) and context (2, 8, {width})"
         expect_tells(expect_error(call, called, why=why), f"{called}, where {why}", names, numbers)
-    called = f"{made.shown} with key_padding_mask in float32"
-    expect_error(
-        lambda: made(x, context, key_padding_mask=mask.float()), called, ("ValueError", "TypeError"), why="the mask is not bool"
-    )
+    for dtype in (torch.float32, torch.int64, torch.uint8):
+        called = f"{made.shown} with key_padding_mask in {str(dtype).removeprefix('torch.')}"
+        call = functools.partial(made, x, context, key_padding_mask=mask.to(dtype))
+        expect_error(call, called, ("ValueError", "TypeError"), why="the mask is not bool")
 
 
-@check(
-    part=PART,
+@hidden(
     points=0.5,
-    hidden=True,
     category="own work",
     hint="this part asks for your own attention, from matrix products and a softmax.",
 )

@@ -11,9 +11,7 @@ from .student import Student
 PART = "multi_head"
 LIBRARY = "torch's nn.MultiheadAttention with the same weights"
 PROJECTIONS = "__init__: four nn.Linear without bias, assigned to the module itself, and the number of heads under its name."
-AXES = (
-    "the axes: x is (B, L, d_model) here. After the split heads come before positions, (B, H, L, d_k); they go back at the end."
-)
+AXES = "the axes: x is (B, L, d_model) here. after the split, (B, H, L, d_k). Mend the check above first, if it fails too."
 CONTEXT = "what W_k and W_v are applied to, and that the length of the keys is the context's."
 PER_HEAD = "the returned weights: they are per head, neither averaged nor summed over heads."
 MASKS = "that forward hands both masks on, and that the mask (B, L_k) is the same for every head and query: (B, 1, 1, L_k)."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import torch
+import functools
 
 from . import expected
 from .compare import FLOAT32, expect_close, expect_error, expect_pair, expect_rows_sum_to_one, expect_zero, fail
@@ -63,14 +63,14 @@ def test_causal_sees_only_the_past(student: Student) -> None:
 def test_shapes_that_do_not_fit(student: Student) -> None:
     """Shapes that do not fit each other raise a ValueError."""
     draw, attend = student.draw, student.scaled_dot_product_attention
-    Q, K, V = draw.normal(2, 5, 6), draw.normal(2, 7, 8), draw.normal(2, 7, 4)
-    why = "Q is 6 wide and K is 8 wide"
-    expect_error(lambda: attend(Q, K, V), "scaled_dot_product_attention(Q (2, 5, 6), K (2, 7, 8), V (2, 7, 4))", why=why)
-    K, V = draw.normal(2, 7, 6), draw.normal(2, 8, 4)
-    why = "there are 7 keys and 8 values"
-    expect_error(lambda: attend(Q, K, V), "scaled_dot_product_attention(Q (2, 5, 6), K (2, 7, 6), V (2, 8, 4))", why=why)
-    for length in (5, 1):
-        Q, V = draw.normal(2, length, 6), torch.ones(2, 7, 4)
-        why = f"with causal=True there must be as many queries as keys, and there are {length} and 7"
-        called = f"scaled_dot_product_attention(Q (2, {length}, 6), K (2, 7, 6), V (2, 7, 4), causal=True)"
-        expect_error(lambda Q=Q, V=V: attend(Q, K, V, causal=True), called, why=why)  # type: ignore[misc]
+    for lead_q, lead_k in (((2,), (2,)), ((), ()), ((2, 3), (2, 3)), ((2, 1), (3,))):
+        for L_q, d_q, values, causal, why in (
+            (5, 6, 7, False, "Q is 6 wide and K is 8 wide"),
+            (5, 8, 9, False, "there are 7 keys and 9 values"),
+            (5, 8, 7, True, "with causal=True there must be as many queries as keys, and there are 5 and 7"),
+            (1, 8, 7, True, "with causal=True there must be as many queries as keys, and there are 1 and 7"),
+        ):
+            Q, K, V = draw.normal(*lead_q, L_q, d_q), draw.normal(*lead_k, 7, 8), draw.normal(*lead_k, values, 4)
+            shapes = f"Q {tuple(Q.shape)}, K {tuple(K.shape)}, V {tuple(V.shape)}"
+            called = f"scaled_dot_product_attention({shapes}{', causal=True' if causal else ''})"
+            expect_error(functools.partial(attend, Q, K, V, causal=causal), called, why=why)
