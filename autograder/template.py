@@ -132,13 +132,12 @@ def parts_json(manifest: Manifest, hidden: Mapping[str, tuple[int, float]]) -> s
                 "points": part.points,
                 "extra_credit": part.extra_credit,
                 "ready_made_attention": part.ready_made_attention,
-                "seconds": part.limits.seconds,
                 "hints": part.hints,
                 "hidden_checks": hidden_checks,
                 "hidden_points": hidden_points,
             }
         )
-    document = {"generated_by": "make template", "title": manifest.title, "package": manifest.package, "parts": parts}
+    document = {"generated_by": "make template", "package": manifest.package, "parts": parts}
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 

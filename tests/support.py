@@ -7,8 +7,8 @@ import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from autograder import catalog, grading, manifest
-from checks import run
+from autograder import catalog, manifest
+from checks import parts, run
 from checks.calls import Transport
 from checks.draw import seed_for
 from checks.executor import Direct, seed_everything
@@ -18,7 +18,7 @@ from checks.records import Check, Outcome, Result
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "tests" / "submissions"
 MANIFEST = manifest.load(manifest.default_path())
-LAYOUT = grading.layout(MANIFEST)
+LAYOUT = parts.read().layout
 
 
 @functools.cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch import Tensor
 from checks.compare import (
     BY_DTYPE,
     FLOAT32,
+    expect_alive,
     expect_close,
     expect_dtype,
     expect_on_its_device,
@@ -21,6 +21,7 @@ from checks.compare import (
 )
 from checks.draw import Draw
 from checks.student import Answer, Target
+from checks.watch import READY_MADE
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
@@ -63,6 +64,7 @@ def expect_leaves_inputs_alone(target: Target, *args: Tensor, look: str, **kwarg
     """No argument changes; a second call gives the same; so do the same numbers laid out differently in memory."""
     first = target.observe(*args, after=True, **kwargs)
     expect_unchanged(first, look)
+    expect_alive(first)
     results = first.results
     again = target(*args, **kwargs)
     for name in results:
@@ -119,8 +121,7 @@ def expect_any_device(target: Target, *args: Tensor, **kwargs: Any) -> None:
 def expect_own_work(target: Target, *args: Tensor, **kwargs: Any) -> None:
     """No ready-made attention runs: the transport raises where it is called by name, and the operations show its kernels."""
     answer = target.observe(*args, count=True, **kwargs)
-    kernels = [
-        name for name in answer.reply.operations if re.search("scaled_dot_product|native_multi_head|flash_attention", name)
-    ]
+    expect_alive(answer)
+    kernels = [name for name in answer.reply.operations if READY_MADE.search(name)]
     if kernels:
         fail(answer, f"the kernel {kernels[0]} ran, which is ready-made attention, and this part asks for your own.")

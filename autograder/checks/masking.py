@@ -14,6 +14,7 @@ from checks import expected
 from checks.compare import (
     FLOAT32,
     LARGE_SCORES,
+    expect_alive,
     expect_close,
     expect_error,
     expect_gradients,
@@ -111,6 +112,7 @@ def test_padding_does_not_matter(student: Student) -> None:
     Q, K, V = student.draw.qkv(sizes)
     mask = student.draw.padding(sizes.B, sizes.L_k)
     before = student.masked_attention(Q, K, V, key_padding_mask=mask)
+    expect_alive(before)
     padded = mask[:, None, :, None]
     huge = (
         torch.where(padded, 50 * student.draw.normal(*K.shape), K),
@@ -351,6 +353,8 @@ def test_what_cannot_be_right_raises(student: Student) -> None:
     """A mask that is not bool or not (B, L_k), and shapes that do not fit, raise a ValueError that says so."""
     for heads in (False, True):
         Q, K, V = student.draw.qkv(student.draw.sizes(), heads=heads)
+        mask = student.draw.padding(K.shape[0], K.shape[-2])
+        student.masked_attention(Q, K, V, key_padding_mask=mask)["output"]  # what fits must not raise
         _expect_wrong_masks_raise(student, Q, K, V)
         attend = functools.partial(functools.partial, student.masked_attention)
         for called, call in (

@@ -13,6 +13,7 @@ from checks import expected
 from checks.compare import (
     FLOAT32,
     FLOAT64,
+    expect_alive,
     expect_close,
     expect_error,
     expect_gradients,
@@ -144,6 +145,7 @@ def test_future_does_not_matter(student: Student) -> None:
     cut = student.draw.integer(2, length - 2)
     later = torch.arange(length)[:, None] >= cut
     before = made(x, causal=True)
+    expect_alive(before)
     answer = made(torch.where(later, 30 * student.draw.normal(*x.shape), x), causal=True)
     source = f"what the same call returned before the positions from {cut} on were changed"
     expect_close(answer, "output", before["output"], FLOAT32, source=source, only=~later)
@@ -160,6 +162,7 @@ def test_padding_does_not_matter(student: Student) -> None:
     made = _make(student, layer)
     x, context, mask = draw.normal(2, 5, layer.d_model), draw.normal(2, 8, layer.d_model), draw.padding(2, 8)
     before = made(x, context, key_padding_mask=mask)
+    expect_alive(before)
     answer = made(x, torch.where(mask[..., None], 1e4 * draw.normal(*context.shape), context), key_padding_mask=mask)
     source = "what the same call returned before padded positions were replaced"
     expect_close(answer, "output", before["output"], FLOAT32, source=source)
@@ -272,6 +275,7 @@ def test_positions_are_a_set(student: Student) -> None:
     layer, draw = student.draw.layer(torch.float64), student.draw
     made, x = _make(student, layer, torch.float64), draw.normal(3, 7, layer.d_model, dtype=torch.float64)
     before, order = made(x), draw.permutation(7)
+    expect_alive(before)
     source = "what the same call returned before the positions were reordered, reordered in the same way"
     expect_close(made(x[:, order]), "output", before["output"][:, order], FLOAT64, source=source)
     source = "what this item gave in a batch with others"
@@ -357,28 +361,12 @@ def test_works_on_any_device(student: Student) -> None:
             common.expect_any_device(made, x, causal=causal, key_padding_mask=padding)
 
 
-@hidden(
-    points=1,
-    category="errors",
-    hint="num_heads that does not divide d_model or is not positive; another width or mask shape; causal=True with another "
-    "length: a ValueError names the argument and the shape it got.",
-)
-def test_what_cannot_be_right_raises(student: Student) -> None:
-    """What cannot be right raises a ValueError that says so, in __init__ and in forward."""
-    for d_model, num_heads in ((10, 3), (12, 0), (12, -2)):
-        called = f"MultiHeadAttention({d_model}, {num_heads})"
-        why = f"{num_heads} heads cannot share a width of {d_model}"
-        expect_error(
-            lambda d=d_model, n=num_heads: student.MultiHeadAttention(d, n),  # type: ignore[misc]
-            called,
-            ("ValueError", "AssertionError"),
-            why=why,
-        )
-    layer, draw = student.draw.layer(), student.draw
-    width, made = layer.d_model, _make(student, layer)
-    x, mask = draw.normal(2, 5, width), draw.padding(2, 8)
-    context = draw.normal(2, 8, width)
-    cases: list[tuple[str, Callable[[], object], tuple[str, ...], tuple[int, ...]]] = [
+Case = tuple[str, Callable[[], object], tuple[str, ...], tuple[int, ...]]  # why, the call, names and sizes that the text tells
+
+
+def _calls_that_cannot_be_right(made: Target, x: Tensor, context: Tensor, mask: Tensor, draw: Draw) -> list[Case]:
+    width = x.shape[-1]
+    return [
         ("x is too narrow", lambda: made(x[..., 1:]), ("x",), (width - 1,)),
         ("the context is too narrow", lambda: made(x, context[..., 1:]), ("context",), (width - 1,)),
         ("the context has one item, and x two", lambda: made(x, context[:1]), ("context",), (1, 8)),
@@ -420,7 +408,31 @@ def test_what_cannot_be_right_raises(student: Student) -> None:
             (8,),
         ),
     ]
-    for why, call, names, numbers in cases:
+
+
+@hidden(
+    points=1,
+    category="errors",
+    hint="num_heads that does not divide d_model or is not positive; another width or mask shape; causal=True with another "
+    "length: a ValueError names the argument and the shape it got.",
+)
+def test_what_cannot_be_right_raises(student: Student) -> None:
+    """What cannot be right raises a ValueError that says so, in __init__ and in forward."""
+    for d_model, num_heads in ((10, 3), (12, 0), (12, -2)):
+        called = f"MultiHeadAttention({d_model}, {num_heads})"
+        why = f"{num_heads} heads cannot share a width of {d_model}"
+        expect_error(
+            lambda d=d_model, n=num_heads: student.MultiHeadAttention(d, n),  # type: ignore[misc]
+            called,
+            ("ValueError", "AssertionError"),
+            why=why,
+        )
+    layer, draw = student.draw.layer(), student.draw
+    width, made = layer.d_model, _make(student, layer)
+    x, mask = draw.normal(2, 5, width), draw.padding(2, 8)
+    context = draw.normal(2, 8, width)
+    made(x, context, key_padding_mask=mask)["output"]  # what fits must not raise
+    for why, call, names, numbers in _calls_that_cannot_be_right(made, x, context, mask, draw):
         called = f"{made.shown} with x (2, 5, {width}) and context (2, 8, {width})"
         expect_tells(expect_error(call, called, why=why), f"{called}, where {why}", names, numbers)
     for dtype in (torch.float32, torch.int64, torch.uint8):

@@ -12,6 +12,7 @@ from checks.compare import (
     FLOAT32,
     FLOAT64,
     LARGE_SCORES,
+    expect_alive,
     expect_close,
     expect_error,
     expect_gradients,
@@ -130,6 +131,7 @@ def test_future_does_not_matter(student: Student) -> None:
     cut = student.draw.integer(2, length - 2)
     later = torch.arange(length)[:, None] >= cut
     before = student.scaled_dot_product_attention(Q, K, V, causal=True)
+    expect_alive(before)
     scales = ((Q, 5.0), (K, 5.0), (V, 1e6))
     moved = (torch.where(later, student.draw.normal(*each.shape) * scale, each) for each, scale in scales)
     answer = student.scaled_dot_product_attention(*moved, causal=True)
@@ -149,6 +151,7 @@ def test_keys_are_a_set(student: Student) -> None:
     """Keys and values may be reordered together, queries too, and one vector added to every key changes nothing."""
     Q, K, V = student.draw.qkv(student.draw.sizes(), dtype=torch.float64)
     before = student.scaled_dot_product_attention(Q, K, V)
+    expect_alive(before)
     order = student.draw.permutation(K.shape[-2])
     answer = student.scaled_dot_product_attention(Q, K[..., order, :], V[..., order, :])
     source = "what the same call returned before keys and values were reordered together"
@@ -173,6 +176,7 @@ def test_output_is_an_average_of_values(student: Student) -> None:
     """The output is the average of the values under the returned weights."""
     Q, K, V = student.draw.qkv(student.draw.sizes(), dtype=torch.float64)
     answer = student.scaled_dot_product_attention(Q, K, V)
+    expect_alive(answer)
     average = torch.einsum("bhqk,bhkv->bhqv", answer["weights"].double(), V)
     expect_close(answer, "output", average, FLOAT64, source="the values averaged under the weights that were returned")
     constant = student.draw.normal(V.shape[-1], dtype=torch.float64).expand(V.shape)
@@ -301,6 +305,7 @@ def test_works_on_any_device(student: Student) -> None:
 def test_errors_name_the_shapes(student: Student) -> None:
     """An error's text names the argument and the shapes it got."""
     draw, target = student.draw, student.scaled_dot_product_attention
+    target(*draw.qkv(draw.sizes()))["output"]  # what fits must not raise
     Q, K, V = draw.normal(2, 5, 6), draw.normal(2, 7, 8), draw.normal(2, 7, 4)
     called = "scaled_dot_product_attention(Q (2, 5, 6), K (2, 7, 8), V (2, 7, 4))"
     expect_tells(expect_error(lambda: target(Q, K, V), called, why="widths differ"), called, ("Q", "K", "query", "key"), (6, 8))

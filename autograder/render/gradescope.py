@@ -2,29 +2,25 @@
 
 A hidden check's entry tells its title, how it ended, what kind of property it is about, and a hint. Its message, its inputs
 and what the code printed are never in it: a student's code sees the hidden inputs, and whatever it prints or raises may
-carry them. Of an exception only the class's name and the line in the student's own file are told.
+carry them. Of an exception only the class and the line are told, which `grading` has held to what it knows of both.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from autograder.report import GRADED, Report
-from checks.records import Outcome, Result, number
+from checks.records import NOT_STARTED, Outcome, Result, number
 
 from .text import clean, clean_line
-
-_CLASS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-_WHERE = re.compile(r"[\w./-]{1,200}\.py:\d{1,5}(?:, in [\w.<>]{1,100})?")
 
 # What an outcome means, in words that tell nothing of a check's inputs.
 _MEANING = {
     Outcome.PASSED: "Passed.",
     Outcome.FAILED: "Failed: your code answered, and the answer is wrong.",
-    Outcome.NOT_STARTED: "This is not started yet.",
+    Outcome.NOT_STARTED: NOT_STARTED,
     Outcome.RAISED: "Your code raised an exception.",
     Outcome.TIMED_OUT: "Timed out: your code did not answer within this part's time limit.",
     Outcome.CRASHED: "Crashed: the process that ran your code ended before it answered (an exit, a crash, or too much memory).",
@@ -105,10 +101,10 @@ def _entry(number_: str, result: Result) -> dict[str, Any]:
 def _hidden_output(result: Result) -> Iterator[str]:
     yield _MEANING[result.outcome]
     if result.outcome is Outcome.RAISED:
-        if _CLASS_NAME.fullmatch(result.raised):
-            yield f"Exception: {result.raised}"
-        if _WHERE.fullmatch(result.where):
-            yield f"Where: {result.where}"
+        if result.raised:
+            yield f"Exception: {clean_line(result.raised)}"
+        if result.where:
+            yield f"Where: {clean_line(result.where)}"
     if result.outcome in _ABOUT_THE_ANSWER:
         if result.category:
             yield f"About: {result.category}"

@@ -11,7 +11,6 @@ from .framing import MAX_FRAME, PREFIX, WireError, length
 
 _CHUNK = 1 << 20
 _MOST_LOG = 64 << 10  # bytes kept; the rest is read and dropped, so that printing never blocks a worker
-_READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
 
 
 class OutOfTime(Exception):

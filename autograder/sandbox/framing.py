@@ -15,7 +15,7 @@ import struct
 import unicodedata
 from typing import Any, NoReturn
 
-MAX_FRAME = 256 << 20  # bytes, header and blob together
+MAX_FRAME = 32 << 20  # bytes, header and blob together: many times what any answer to a check takes
 MAX_HEADER = 2 << 20  # bytes: 20 000 operations' names are the largest thing in one, and a third of this
 PREFIX = 8  # bytes: the two lengths
 _LONGEST_INTEGER = 400  # digits

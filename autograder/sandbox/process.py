@@ -58,7 +58,6 @@ class ZygoteProcess:
     """One zygote. Several threads may use it: one message and its answer at a time."""
 
     def __init__(self, python: str = sys.executable) -> None:
-        self.isolation = ""
         self._lock = threading.Lock()
         self._greeted = False
         self._broken = False
@@ -117,7 +116,7 @@ class ZygoteProcess:
                 raise ZygoteDied("the process that starts workers has ended")
             try:
                 if not self._greeted:
-                    self.isolation = self._receive(_START_SECONDS)["isolation"]
+                    self._receive(_START_SECONDS)
                     self._greeted = True
                 socket.send_fds(self._socket, [json.dumps(message).encode() + b"\n"], descriptors)
                 answer = self._receive(_ANSWER_SECONDS)

@@ -112,7 +112,7 @@ class ValueReader:
         if kind == "device" and _DEVICE.fullmatch(content):
             return _device(content)
         if kind == "opaque":
-            return Opaque(plain(content, _LONGEST_NAME))
+            return Opaque(" ".join(plain(content, _LONGEST_NAME).split()))
         raise WireError("a value is none that was agreed on")
 
 

@@ -15,7 +15,7 @@ from checks.errors import StudentRaised
 from checks.executor import Direct
 from checks.package import Package
 
-from . import wire
+from . import kernels, wire
 from .framing import PREFIX, WireError, length
 
 
@@ -28,6 +28,7 @@ def serve(request_fd: int, response_fd: int, isolation: str) -> None:
         setup = _read_frame(request_fd)
         if setup is not None:
             sources, layout = wire.decode_setup(setup)
+            forbidden = None if layout.ready_made else kernels.forbid()  # noqa: F841 - it holds for as long as it lives
             direct = Direct(Package(sources, layout.package), layout, capture=False)  # the log pipe does
             while (frame := _read_frame(request_fd)) is not None:
                 nonce, request = wire.decode_request(frame)

@@ -17,7 +17,6 @@ import gc
 import importlib
 import json
 import os
-import random
 import select
 import signal
 import socket
@@ -117,7 +116,7 @@ class Zygote:
         os.dup2(request, _REQUEST, inheritable=False)
         os.dup2(response, _RESPONSE, inheritable=False)
         os.closerange(_RESPONSE + 1, min(os.sysconf("SC_OPEN_MAX"), _HIGHEST_DESCRIPTOR))
-        _seed(seed)
+        sys.modules["checks.executor"].seed_everything(seed)  # every worker would draw the same numbers otherwise
         self._confinement.apply(limits, zygote)
         self._worker.serve(_REQUEST, _RESPONSE, self._confinement.name)
 
@@ -151,16 +150,6 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, PermissionError):  # it may lead no group yet, or an orphan none at all
         os.killpg(pid, signal.SIGKILL)
-
-
-def _seed(seed: int) -> None:
-    """Every worker would draw the same numbers otherwise, and others on a regrade."""
-    import numpy
-    import torch
-
-    random.seed(seed)
-    numpy.random.seed(seed % 2**32)
-    torch.manual_seed(seed % 2**63)
 
 
 def _import_from(directory: Path, names: tuple[str, ...]) -> list[Any]:

@@ -1,7 +1,7 @@
 """The direct transport: a student's code, called in this very process.
 
 On a student's desk this is the whole way. In the grader the same class runs at the far end of the wire, inside the worker.
-It is the only module of the kit that touches a student's code.
+With `package.py`, which imports the files, it is all of the kit that touches a student's code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from .calls import Call, Load, Make, Opaque, Reply, Request, Value
-from .errors import StudentRaised
+from .errors import StudentRaised, is_stub
 from .package import Package
 from .watch import NoReadyMade, Operations
 
@@ -91,16 +91,17 @@ class Direct:
                 value = target(*arguments.positional, **arguments.keyword)
                 gradients = _gradients(value, request.upstream, arguments, module)
         except StudentRaised as error:
-            if request.device != "meta" or error.kinds[0] in ("NotImplementedError", "ReadyMadeAttention"):
+            if request.device != "meta" or is_stub(error) or error.kinds[0] == "ReadyMadeAttention":
                 raise
             return Reply(foreign=_met_other_device(error, watch))
-        return Reply(
-            value=_devices(value) if request.device == "meta" else _outward(value),
-            after=tuple(_outward(each) for each in arguments.all()) if request.after else (),
-            gradients=gradients,
-            operations=tuple(watch.names) if watch and request.count else (),
-            foreign=tuple(watch.foreign) if watch else (),
-        )
+        with self._errors_of_student():
+            return Reply(
+                value=_devices(value) if request.device == "meta" else _outward(value),
+                after=tuple(_outward(each) for each in arguments.all()) if request.after else (),
+                gradients=gradients,
+                operations=tuple(watch.names) if watch and request.count else (),
+                foreign=tuple(watch.foreign) if watch else (),
+            )
 
     def _target(self, request: Call) -> tuple[Callable[..., Any], nn.Module | None, str]:
         if request.module is None:
@@ -267,7 +268,7 @@ def _text(error: BaseException) -> str:
 
 def seed_everything(seed: int) -> None:
     """Seed every generator that a student's code might draw from."""
-    torch.manual_seed(seed)
+    torch.manual_seed(seed % 2**63)
     for name, keep in (("random", seed), ("numpy", seed % 2**32)):
         module = sys.modules.get(name)
         if module is not None:

@@ -20,7 +20,6 @@ class PartInfo:
     points: float
     extra_credit: bool
     ready_made_attention: bool
-    seconds: int  # of processor time that one check may take
     hints: tuple[str, ...]
     hidden_checks: int
     hidden_points: float
@@ -28,7 +27,6 @@ class PartInfo:
 
 @dataclass(frozen=True)
 class Assignment:
-    title: str
     package: str
     parts: tuple[PartInfo, ...]
 
@@ -52,4 +50,4 @@ def read() -> Assignment:
     """Read the generated description beside this file."""
     raw = json.loads(Path(__file__).with_name("parts.json").read_text("utf-8"))
     parts = tuple(PartInfo(**{**part, "exports": tuple(part["exports"]), "hints": tuple(part["hints"])}) for part in raw["parts"])
-    return Assignment(raw["title"], raw["package"], parts)
+    return Assignment(raw["package"], parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from .calls import Load, Transport
 from .draw import Draw
-from .errors import CheckFailed, StudentRaised, WorkerCrashed, WorkerTimedOut
+from .errors import CheckFailed, StudentRaised, WorkerCrashed, WorkerTimedOut, is_stub
 from .records import NOT_STARTED, Check, Outcome, Result
 from .student import Student
 
@@ -129,7 +128,7 @@ def ending_of(error: BaseException) -> Ending:
 
 
 def _raised(error: StudentRaised) -> tuple[Outcome, str]:
-    if error.kinds[0] == "NotImplementedError" and re.match(r"part \d+: ", error.message):
+    if is_stub(error):
         return Outcome.NOT_STARTED, NOT_STARTED
     if error.kinds[0] == "ModuleNotFoundError" and error.message.startswith("there is no file"):
         return Outcome.NOT_STARTED, f"{error.message[0].upper()}{error.message[1:]}."

@@ -64,8 +64,9 @@ class Answer:
                 "Look at: detach, no_grad, .data and NumPy on the way from it to the output."
             )
         argument = self.arguments.get(name)
-        if isinstance(argument, Tensor) and gradient.shape != argument.shape:
-            raise WorkerCrashed("answered with something that is not an answer: a gradient of another shape than its argument")
+        fits = argument.shape == gradient.shape if isinstance(argument, Tensor) else True
+        if not fits or not gradient.is_floating_point():
+            raise WorkerCrashed("answered with something that is not an answer: a gradient of another shape or kind")
         return gradient
 
     @property
@@ -78,7 +79,7 @@ class Answer:
         tensors = {name: value for name, value in self.arguments.items() if isinstance(value, Tensor)}
         if not tensors:
             return self.call
-        dtypes = {_short(value.dtype) for value in tensors.values() if value.is_floating_point()} - {"float32"}
+        dtypes = {dtype_name(value.dtype) for value in tensors.values() if value.is_floating_point()} - {"float32"}
         shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in tensors.items())
         return f"{self.call} with {shapes}" + (f" in {', '.join(sorted(dtypes))}" if dtypes else "")
 
@@ -197,7 +198,7 @@ def _expect_projection(shown: str, name: str, shape: tuple[int, ...], parameters
 def describe(value: Value) -> str:
     """A value in a few words."""
     if isinstance(value, Tensor):
-        return f"a {_short(value.dtype)} tensor of shape {tuple(value.shape)}"
+        return f"a {dtype_name(value.dtype)} tensor of shape {tuple(value.shape)}"
     if isinstance(value, tuple):
         return f"a tuple of {len(value)} ({', '.join(describe(each) for each in value[:6])})" if value else "an empty tuple"
     if isinstance(value, Opaque):
@@ -211,5 +212,6 @@ def _written(name: str, arguments: Mapping[str, Value], named: bool = True) -> s
     return f"{name}({', '.join(parts)})"
 
 
-def _short(dtype: torch.dtype) -> str:
+def dtype_name(dtype: torch.dtype) -> str:
+    """`float32`."""
     return str(dtype).removeprefix("torch.")

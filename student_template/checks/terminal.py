@@ -25,7 +25,8 @@ _MOST_PRINTED = 2000
 
 def part_heading(part: PartInfo, points: float) -> list[Line]:
     extra = ", extra credit" if part.extra_credit else ""
-    return [("", ""), (f"Part {part.number}  {part.title}  ({part.file}; {number(points)} public points{extra})", "bold")]
+    public = f"{number(points)} of its {number(part.points)} points are public"
+    return [("", ""), (f"Part {part.number}  {part.title}  ({part.file}; {public}{extra})", "bold")]
 
 
 def result_lines(result: Result) -> list[Line]:
@@ -74,7 +75,8 @@ def _next(parts: Sequence[PartInfo], results: Sequence[Result]) -> list[Line]:
         first = next((result for result in mine if result.outcome is not Outcome.PASSED), None)
         if first is not None:
             begin = "start" if first.outcome is Outcome.NOT_STARTED else "mend"
-            return [(f"Next: {begin} part {part.number} in {part.file}. First check: {first.title}", "bold")]
+            lines = [(f"Next: {begin} part {part.number} in {part.file}. First check: {first.title}", "bold")]
+            return [*lines, (f"To think about: {part.hints[0]}", "")] if first.outcome is Outcome.NOT_STARTED else lines
     return [
         ("Next: nothing that a public check can see. Read your code once more against its docstrings, and hand it in.", "bold")
     ]
@@ -86,7 +88,7 @@ def printer() -> Callable[[Sequence[Line]], None]:
         from rich.console import Console
         from rich.text import Text
     except ImportError:
-        return lambda lines: print("\n".join(_wrapped(lines)), flush=True)
+        return _print_plainly
     console = Console(highlight=False, soft_wrap=True)
 
     def show(lines: Sequence[Line]) -> None:
@@ -97,6 +99,12 @@ def printer() -> Callable[[Sequence[Line]], None]:
         sys.stdout.flush()  # whatever a student's code does next, this has been said
 
     return show
+
+
+def _print_plainly(lines: Sequence[Line]) -> None:
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    for text, _ in lines:
+        print("\n".join(_wrap(text, width)), flush=True)
 
 
 def progress() -> Progress:
@@ -111,10 +119,6 @@ def progress() -> Progress:
         sys.stderr.flush()
 
     return show
-
-
-def _wrapped(lines: Sequence[Line]) -> list[str]:
-    return [text for text, _ in lines]
 
 
 def _wrap(text: str, width: int) -> list[str]:

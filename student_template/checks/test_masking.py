@@ -83,3 +83,4 @@ def test_row_that_sees_no_key(student: Student) -> None:
     because = f"every key of item {sizes.B - 1} is padding"
     expect_zero(answer, "weights", dead, because)
     expect_zero(answer, "output", dead, because)
+    expect_rows_sum_to_one(answer, only=~dead[..., 0])

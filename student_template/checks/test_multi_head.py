@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import expected
-from .compare import FLOAT32, expect_close, expect_zero
+from .compare import FLOAT32, expect_close, expect_rows_sum_to_one, expect_zero
 from .errors import CheckFailed
 from .registry import check
 from .student import Student
@@ -81,3 +81,4 @@ def test_masks_reach_every_head(student: Student) -> None:
     padded, future = mask[:, None, None, :], expected.forbidden_pairs(length, length, causal=True)
     expect_zero(answer, "weights", padded, lambda at: f"key {at[-1]} of item {at[0]} is padding")
     expect_zero(answer, "weights", future, lambda at: f"key {at[-1]} comes after query {at[-2]}")
+    expect_rows_sum_to_one(answer)

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 # The public functions and the kernels behind them, forward and backward: everything that computes attention in one call.
-_READY_MADE = re.compile(
+READY_MADE = re.compile(
     r"scaled_dot_product|multi_head_attention|native_multi_head|transformer_encoder_layer_fwd|flash_attention|efficient_attention"
     r"|flex_attention|_safe_softmax|varlen_attn"
 )
@@ -46,7 +46,7 @@ class NoReadyMade(TorchFunctionMode):
         self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         name = getattr(func, "__name__", None) or str(func)
-        if _READY_MADE.search(name):
+        if READY_MADE.search(name):
             raise ReadyMadeAttention(name)
         return func(*args, **(kwargs or {}))
 

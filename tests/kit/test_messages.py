@@ -118,8 +118,8 @@ def test_a_call_that_raises_says_what_was_called() -> None:
 
 
 def test_errors_have_to_be_of_the_right_kind() -> None:
-    def raising(kind: str) -> Student:
-        return Student(Canned(StudentRaised((kind, "Exception"), "Q is 4 wide", "attention/a.py:9")), Draw(0))
+    def raising(kind: str, text: str = "Q is 4 wide") -> Student:
+        return Student(Canned(StudentRaised((kind, "Exception"), text, "attention/a.py:9")), Draw(0))
 
     def attend(student: Student) -> str:
         return compare.expect_error(lambda: student.scaled_dot_product_attention(Q, K, V), "f(Q, K, V)", why="widths differ")
@@ -130,7 +130,7 @@ def test_errors_have_to_be_of_the_right_kind() -> None:
     told = message(attend, Student(Canned(Reply(value=(OUTPUT, WEIGHTS))), Draw(0)))
     assert "it came back with a tuple of 2 (a float32 tensor of shape (2, 3, 6), a float32 tensor of shape (2, 3, 5))" in told
     with pytest.raises(StudentRaised):
-        attend(raising("NotImplementedError"))
+        attend(raising("NotImplementedError", "part 1: f"))
 
 
 def test_error_texts() -> None:
