@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from checks.calls import Opaque, Value
+from checks.calls import ModuleRef, Opaque, Value
 
 from .framing import WireError, plain
 from .tensors import TensorWriter, can_cross
@@ -21,6 +21,8 @@ _DEEPEST = 32
 _MOST_VALUES = 20_000
 _LONGEST_TEXT = 1 << 16
 _LONGEST_NAME = 200
+_MOST_KINDS = 16
+_MOST_MODULES = 1000
 _LARGEST_INTEGER = 1 << 1024
 _DEVICE = re.compile(r"[a-z]{1,16}(:[0-9]{1,3})?")
 _DTYPE_NAMES = {str(dtype).removeprefix("torch."): dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
@@ -60,6 +62,8 @@ class ValueWriter:
                 return {"dtype": str(value).removeprefix("torch.")}
             case torch.device():
                 return {"device": str(value)}
+            case ModuleRef(index, kinds):
+                return {"module": [index, *(kind[:_LONGEST_NAME] for kind in kinds[:_MOST_KINDS])]}
             case Opaque(name):
                 return {"opaque": name[:_LONGEST_NAME]}
         if not self._lenient:
@@ -103,6 +107,8 @@ class ValueReader:
     def _object(self, kind: str, content: Any) -> Value:
         if kind == "tensor" and type(content) is int and 0 <= content < len(self._tensors):
             return self._tensors[content]
+        if kind == "module":
+            return _module(content)
         if not isinstance(content, str) or len(content) > _LONGEST_NAME:
             raise WireError("a value is none that was agreed on")
         if kind == "float":
@@ -119,6 +125,14 @@ class ValueReader:
 def without_surrogates(text: str) -> str:
     """The same text where it can be written down as UTF-8, escapes in place of what cannot."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _module(written: Any) -> ModuleRef:
+    match written:
+        case [int(index), *kinds] if type(index) is int and 0 <= index < _MOST_MODULES and len(kinds) <= _MOST_KINDS:
+            if all(isinstance(kind, str) and len(kind) <= _LONGEST_NAME for kind in kinds):
+                return ModuleRef(index, tuple(plain(kind, _LONGEST_NAME) for kind in kinds))
+    raise WireError("a module is not one")
 
 
 def _float(text: str) -> float:

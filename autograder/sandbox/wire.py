@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from checks.calls import Call, Load, Make, Reply, Request
+from checks.calls import Assign, Call, Describe, Load, Make, Reply, Request
 from checks.executor import Layout
 
 from .framing import MAX_FRAME, WireError, pack, plain, unpack
@@ -84,6 +84,10 @@ def encode_request(request: Request, nonce: str, cap: int = MAX_FRAME) -> bytes:
                 "dtype": values.write(request.dtype),
                 "training": request.training,
             }
+        case Describe(module):
+            body = {"describe": module}
+        case Assign(module, state):
+            body = {"assign": module, "state": {name: values.write(each) for name, each in state.items()}}
         case Call():
             body = {
                 "call": request.function,
@@ -106,6 +110,11 @@ def decode_request(frame: bytes, cap: int = MAX_FRAME) -> tuple[str, Request]:
     nonce = _is(body.get("nonce"), str)
     if "load" in body:
         return nonce, Load(_is(body["load"], str))
+    if "describe" in body:
+        return nonce, Describe(_is(body["describe"], int))
+    if "assign" in body:
+        state = {name: values.tensor(each) for name, each in _members(body.get("state"), dict).items()}
+        return nonce, Assign(_is(body["assign"], int), state)
     args = tuple(values.read(each) for each in _is(body.get("args"), list))
     kwargs = {name: values.read(each) for name, each in _members(body.get("kwargs"), dict).items()}
     if "make" in body:
@@ -151,6 +160,7 @@ def encode_reply(reply: Reply, nonce: str, cap: int = MAX_FRAME) -> bytes:
         "module": reply.module,
         "parameters": {name: list(shape) for name, shape in reply.parameters.items()},
         "attributes": {name: values.write(each) for name, each in reply.attributes.items()},
+        "state": {name: values.write(each) for name, each in reply.state.items()},
     }
     return _with_tensors(body, values, cap)
 
@@ -181,7 +191,20 @@ def decode_answer(frame: bytes, nonce: str, cap: int = MAX_FRAME) -> Reply | Fai
 
 
 def _reply(body: dict[str, Any], values: ValueReader) -> Reply:
-    _has(body, "nonce", "tensors", "value", "after", "gradients", "operations", "foreign", "module", "parameters", "attributes")
+    _has(
+        body,
+        "nonce",
+        "tensors",
+        "value",
+        "after",
+        "gradients",
+        "operations",
+        "foreign",
+        "module",
+        "parameters",
+        "attributes",
+        "state",
+    )
     return Reply(
         value=values.read(body["value"]),
         after=tuple(values.read(each) for each in _members(body["after"], list)),
@@ -191,6 +214,7 @@ def _reply(body: dict[str, Any], values: ValueReader) -> Reply:
         module=None if body["module"] is None else _is(body["module"], int),
         parameters={_name(key): _shape(each) for key, each in _members(body["parameters"], dict).items()},
         attributes={_name(key): _is(each, int) for key, each in _members(body["attributes"], dict).items()},
+        state={_name(key): values.tensor(each) for key, each in _members(body["state"], dict).items()},
     )
 
 

@@ -1,6 +1,6 @@
 """What can be asked of a student's code, and what comes back: the one interface that both transports carry.
 
-A `Value` is a tensor, a plain Python value (None, bool, int, float, str), an `Opaque`, or a tuple of values.
+A `Value` is a tensor, a plain Python value (None, bool, int, float, str), a `ModuleRef`, an `Opaque`, or a tuple of values.
 Nothing else crosses, in either direction.
 """
 
@@ -20,6 +20,14 @@ class Opaque:
     """An object that came back and is not a value: only the name of its type is told."""
 
     type_name: str
+
+
+@dataclass(frozen=True)
+class ModuleRef:
+    """A module on the far side, by its number: one that `Make` made, or one that a call returned."""
+
+    index: int
+    kinds: tuple[str, ...] = ()  # of one that came back: the names of its classes, most derived first
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,22 @@ class Load:
     part: str
 
 
-Request = Call | Make | Load
+@dataclass(frozen=True)
+class Describe:
+    """Tell the state of module number `module` as it is now: parameters and buffers, mode, plain attributes."""
+
+    module: int
+
+
+@dataclass(frozen=True)
+class Assign:
+    """Write these values into the parameters and buffers of module number `module`, by their full names."""
+
+    module: int
+    state: Mapping[str, torch.Tensor]
+
+
+Request = Call | Make | Load | Describe | Assign
 
 
 @dataclass(frozen=True)
@@ -76,8 +99,9 @@ class Reply:
     operations: tuple[str, ...] = ()  # "aten.bmm", in order
     foreign: tuple[str, ...] = ()  # on "meta": operations that mixed devices, with the student's line
     module: int | None = None  # after Make
-    parameters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # after Make: name to shape
-    attributes: Mapping[str, int] = field(default_factory=dict)  # after Make: the module's plain integers
+    parameters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # after Make and Describe: name to shape
+    attributes: Mapping[str, int] = field(default_factory=dict)  # after Make and Describe: the module's integers and flags
+    state: Mapping[str, torch.Tensor] = field(default_factory=dict)  # after Describe: parameters and buffers by name
 
 
 class Transport(Protocol):

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .calls import Call, Load, Make, Opaque, Reply, Request, Value
+from .calls import Assign, Call, Describe, Load, Make, ModuleRef, Opaque, Reply, Request, Value
 from .errors import StudentRaised, is_stub
 from .package import Package
 from .watch import NoReadyMade, Operations
@@ -63,6 +63,12 @@ class Direct:
                     return Reply()
                 case Make():
                     return self._make(request)
+                case Describe(module):
+                    return self._describe(module)
+                case Assign(module, state):
+                    with self._errors_of_student():
+                        _assign(self._made[module][0], state)
+                    return Reply()
                 case Call():
                     return self._call(replace(request, device=request.device or self._device))
 
@@ -81,9 +87,28 @@ class Direct:
         self._made.append((made, part))
         return Reply(module=len(self._made) - 1, parameters=shapes, attributes=_integers(made))
 
+    def _describe(self, index: int) -> Reply:
+        with self._errors_of_student():
+            module = self._made[index][0]
+            state = {name: _outward(value) for name, value in [*module.named_parameters(), *module.named_buffers()]}
+            shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+            tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
+            return Reply(module=index, parameters=shapes, attributes=_integers(module), state=tensors)
+
+    def _kept(self, part: str) -> Callable[[nn.Module], ModuleRef]:
+        """Keeps a module that a call returned, and tells its number."""
+
+        def keep(module: nn.Module) -> ModuleRef:
+            known = next((index for index, (made, _) in enumerate(self._made) if made is module), None)
+            if known is None:
+                self._made.append((module, part))
+            return ModuleRef(len(self._made) - 1 if known is None else known, _class_names(module))
+
+        return keep
+
     def _call(self, request: Call) -> Reply:
         target, module, part = self._target(request)
-        arguments = _Arguments(request, leaves=request.upstream is not None)
+        arguments = _Arguments(request, [made for made, _ in self._made], leaves=request.upstream is not None)
         ban = contextlib.nullcontext() if part in self._layout.ready_made else NoReadyMade()
         watch = Operations(request.device, self._locate) if request.count or request.device == "meta" else None
         try:
@@ -96,8 +121,8 @@ class Direct:
             return Reply(foreign=_met_other_device(error, watch))
         with self._errors_of_student():
             return Reply(
-                value=_devices(value) if request.device == "meta" else _outward(value),
-                after=tuple(_outward(each) for each in arguments.all()) if request.after else (),
+                value=_devices(value) if request.device == "meta" else _outward(value, self._kept(part)),
+                after=tuple(_outward(each, self._kept(part)) for each in arguments.all()) if request.after else (),
                 gradients=gradients,
                 operations=tuple(watch.names) if watch and request.count else (),
                 foreign=tuple(watch.foreign) if watch else (),
@@ -142,17 +167,18 @@ class Direct:
             raise
         except BaseException as error:
             text = "\n".join(line for line in (_text(error), self._package.init_error) if line)
-            raise StudentRaised(_kinds(error), text, self._package.where(error)) from None
+            raise StudentRaised(_class_names(error), text, self._package.where(error)) from None
 
 
 class _Arguments:
     """Copies of a call's arguments, so that no check's own tensors can be changed; as leaves where gradients are asked for.
 
-    One tensor passed twice stays one tensor.
+    One tensor passed twice stays one tensor, and a module is the module itself: training it is what some functions are for.
     """
 
-    def __init__(self, request: Call, leaves: bool) -> None:
+    def __init__(self, request: Call, made: Sequence[nn.Module], leaves: bool) -> None:
         self._device = request.device
+        self._made = made
         self._leaves = leaves
         self._copies: dict[int, Tensor] = {}
         self.positional = [self._copy(value) for value in request.args]
@@ -167,6 +193,8 @@ class _Arguments:
         return {name: value for name, value in named.items() if isinstance(value, Tensor) and value.is_floating_point()}
 
     def _copy(self, value: Value) -> Value:
+        if isinstance(value, ModuleRef):
+            return self._made[value.index]
         if not isinstance(value, Tensor):
             return value
         if id(value) not in self._copies:
@@ -197,14 +225,22 @@ def _load_weights(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
                 bias.zero_()
 
 
+def _assign(module: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Write into what is there; a name that is not is a KeyError."""
+    there = dict(module.named_parameters()) | dict(module.named_buffers())
+    with torch.no_grad():
+        for name, value in state.items():
+            there[name].copy_(value)
+
+
 def _integers(module: nn.Module) -> dict[str, int]:
-    """The module's plain integers, properties of its class included."""
+    """The module's plain integers and flags (a flag is 0 or 1), properties of its class included."""
     properties = [name for name, value in vars(type(module)).items() if isinstance(value, property)]
     found = dict(vars(module))
     for name in properties:
         with contextlib.suppress(Exception):
             found[name] = getattr(module, name)
-    return {name: value for name, value in found.items() if type(value) is int and not name.startswith("_")}
+    return {name: int(value) for name, value in found.items() if type(value) in (int, bool) and not name.startswith("_")}
 
 
 def _gradients(
@@ -235,14 +271,18 @@ def _met_other_device(error: StudentRaised, watch: Operations | None) -> tuple[s
     return seen
 
 
-def _outward(value: Any, depth: int = 0) -> Value:
-    """What may leave: tensors without their graph, plain values, tuples of them; the type's name of anything else."""
+def _outward(value: Any, keep: Callable[[nn.Module], ModuleRef] | None = None, depth: int = 0) -> Value:
+    """What may leave: tensors without their graph, plain values, tuples of them, the numbers of modules that `keep` keeps;
+    the type's name of anything else.
+    """
     if isinstance(value, Tensor):
         if value.layout is not torch.strided or value.is_complex() or value.is_quantized or value.device.type == "meta":
             return Opaque(f"{value.layout} {value.dtype} tensor on {value.device}")
         return torch.Tensor.detach(value).cpu().clone()
     if isinstance(value, tuple | list) and depth < _DEEPEST:
-        return tuple(_outward(each, depth + 1) for each in value)
+        return tuple(_outward(each, keep, depth + 1) for each in value)
+    if isinstance(value, nn.Module) and keep is not None:
+        return keep(value)
     if value is None or type(value) in (bool, int, float, str):
         return value
     return Opaque(type(value).__name__)
@@ -254,8 +294,9 @@ def _devices(value: Any) -> Value:
     return tuple(_devices(each) for each in value) if isinstance(value, tuple | list) else None
 
 
-def _kinds(error: BaseException) -> tuple[str, ...]:
-    return tuple(str(kind.__name__)[:100] for kind in type(error).__mro__ if kind is not object)[:16]
+def _class_names(value: object) -> tuple[str, ...]:
+    """The names of its classes, most derived first."""
+    return tuple(str(kind.__name__)[:100] for kind in type(value).__mro__ if kind is not object)[:16]
 
 
 def _text(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .calls import Call, Make, Opaque, Reply, Transport, Value
+from .calls import Assign, Call, Describe, Make, ModuleRef, Opaque, Reply, Transport, Value
 from .draw import Draw
 from .errors import CheckFailed, StudentRaised, WorkerCrashed
 from .signatures import SIGNATURES, Shape, Signature
@@ -119,8 +119,8 @@ class Target:
         """Call it and watch: gradients under `upstream`, the arguments `after`, the operations' `count`, `on` another device."""
         call = Call(
             self.name,
-            args,
-            kwargs,
+            tuple(map(_sent, args)),
+            {name: _sent(value) for name, value in kwargs.items()},
             module=self.module,
             upstream=None if upstream is None else tuple(upstream),
             after=after,
@@ -135,6 +135,16 @@ class Target:
         except StudentRaised as error:
             called = Answer(written, arguments, shapes, Reply()).described
             raise StudentRaised(error.kinds, error.message, error.where, called) from None
+
+    def state(self) -> Mapping[str, Tensor]:
+        """Of a module: its parameters and buffers as they are now, by full name."""
+        assert self.module is not None
+        return self.transport.perform(Describe(self.module)).state
+
+    def assign(self, state: Mapping[str, Tensor]) -> None:
+        """Of a module: write these values into its parameters and buffers."""
+        assert self.module is not None
+        self.transport.perform(Assign(self.module, state))
 
 
 class Student:
@@ -195,12 +205,19 @@ def _expect_projection(shown: str, name: str, shape: tuple[int, ...], parameters
         raise CheckFailed(f"{shown}: {name}.weight has shape {found}, and must have {shape}.")
 
 
+def _sent(value: Value) -> Value:
+    """A module goes by its number."""
+    return ModuleRef(value.module) if isinstance(value, Target) and value.module is not None else value
+
+
 def describe(value: Value) -> str:
     """A value in a few words."""
     if isinstance(value, Tensor):
         return f"a {dtype_name(value.dtype)} tensor of shape {tuple(value.shape)}"
     if isinstance(value, tuple):
         return f"a tuple of {len(value)} ({', '.join(describe(each) for each in value[:6])})" if value else "an empty tuple"
+    if isinstance(value, ModuleRef):
+        return f"a module of class {value.kinds[0] if value.kinds else 'unknown'}"
     if isinstance(value, Opaque):
         return f"an object of type {value.type_name}"
     return f"{value!r:.80}"

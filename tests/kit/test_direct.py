@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from checks.calls import Call, Load, Make, Opaque, Reply
+from checks.calls import Assign, Call, Describe, Load, Make, ModuleRef, Opaque, Reply
 from checks.errors import StudentRaised
 from checks.executor import Direct, Layout
 from checks.package import Package
@@ -184,4 +184,22 @@ def test_integers_of_a_module() -> None:
     source += (
         "    def __init__(self, n):\n        super().__init__()\n        self.num_heads, self.flag, self.share = n, True, 0.5"
     )
-    assert direct(source).perform(Make("Module", (4,))).attributes == {"num_heads": 4, "width": 7}
+    assert direct(source).perform(Make("Module", (4,))).attributes == {"num_heads": 4, "width": 7, "flag": 1, "training": 1}
+
+
+def test_modules_go_by_their_number() -> None:
+    source = "class Module(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.inner = nn.Linear(2, 2, bias=False)\n"
+    source += "def f(module, again=None):\n    with torch.no_grad():\n        module.inner.weight.fill_(3)\n"
+    source += "    return module.inner, module, again is module"
+    transport = direct(source)
+    made = transport.perform(Make("Module"))
+    assert made.module is not None
+    request = Call("f", (ModuleRef(made.module),), {"again": ModuleRef(made.module)})
+    inner, same, again = transport.perform(request).value
+    assert (inner.kinds[:2], same.index, again) == (("Linear", "Module"), made.module, True)
+    transport.perform(Assign(inner.index, {"weight": torch.tensor([[1.0, 2], [3, 4]])}))
+    told = transport.perform(Describe(made.module))
+    assert told.state["inner.weight"].tolist() == [[1, 2], [3, 4]]
+    assert told.attributes["training"] == 1
+    with pytest.raises(StudentRaised, match="KeyError"):
+        transport.perform(Assign(inner.index, {"bias": torch.zeros(2)}))

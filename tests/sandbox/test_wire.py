@@ -18,7 +18,7 @@ from torch import Tensor
 from autograder.sandbox import wire
 from autograder.sandbox.framing import WireError, length, pack, parse, plain, unpack
 from autograder.sandbox.tensors import DTYPES
-from checks.calls import Call, Load, Make, Opaque, Reply, Request
+from checks.calls import Assign, Call, Describe, Load, Make, ModuleRef, Opaque, Reply, Request
 from checks.executor import Layout
 
 NONCE = "0123456789abcdef"
@@ -56,7 +56,16 @@ VALUES = st.recursive(
     | st.integers(-(2**200), 2**200)
     | st.floats()
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-    | st.sampled_from([torch.float64, torch.bfloat16, torch.device("cpu"), torch.device("cuda:1"), Opaque("dict")]),
+    | st.sampled_from(
+        [
+            torch.float64,
+            torch.bfloat16,
+            torch.device("cpu"),
+            torch.device("cuda:1"),
+            Opaque("dict"),
+            ModuleRef(7, ("Linear", "Module")),
+        ]
+    ),
     lambda inner: st.lists(inner, max_size=4).map(tuple),
     max_leaves=12,
 )
@@ -141,6 +150,9 @@ def test_requests_arrive_whole() -> None:
     assert (make.cls, make.args, make.kwargs, make.dtype, make.training) == ("M", (8,), {"num_heads": 2}, torch.float64, False)
     assert same(make.weights["W_q"], upstream)
     assert over(Load("masking")) == Load("masking")
+    assert over(Describe(4)) == Describe(4)
+    assign = over(Assign(4, {"weight": upstream}))
+    assert (assign.module, same(assign.state["weight"], upstream)) == (4, True)
     assert over(Make("M")).dtype is None
     assert over(Call("f")).upstream is None
 
@@ -148,7 +160,7 @@ def test_requests_arrive_whole() -> None:
 def test_replies_arrive_whole() -> None:
     gradient = torch.rand(3)
     reply = Reply(
-        value=(1, Opaque("dict")),
+        value=(1, Opaque("dict"), ModuleRef(3, ("Linear",))),
         after=(None, 2.0),
         gradients={"arg0": gradient, "W_q.weight": None},
         operations=("aten.bmm", "aten.add"),
@@ -156,10 +168,12 @@ def test_replies_arrive_whole() -> None:
         module=2,
         parameters={"W_q.weight": (4, 4)},
         attributes={"num_heads": 2},
+        state={"weight": gradient},
     )
     arrived = back(reply)
     assert same(arrived.gradients["arg0"], gradient)
     assert arrived.gradients["W_q.weight"] is None
+    assert same(arrived.state["weight"], gradient)
     for name in ("value", "after", "operations", "foreign", "module", "parameters", "attributes"):
         assert getattr(arrived, name) == getattr(reply, name), name
 
