@@ -69,6 +69,41 @@ def test_nonsense_is_worth_little_and_makes_no_check_stumble(answer: str) -> Non
     assert sum(earned.values()) <= 5, earned
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "None",
+        "()",
+        "0",
+        "-1",
+        "2.5",
+        "True",
+        "'3'",
+        "10**30",
+        "10**400",
+        "10**5000",
+        "float('nan')",
+        "float('inf')",
+        "torch.zeros(())",
+        "torch.zeros(3)",
+        "torch.tensor(2**62)",
+        "{}",
+        "torch.float32",
+    ],
+)
+@pytest.mark.parametrize("several", [False, True], ids=["one", "several"])
+def test_no_number_makes_a_check_stumble(answer: str, several: bool) -> None:
+    cost, statistics = (f"({answer},) * {count}" if several else answer for count in (3, 4))
+    text = f"import torch\ndef Cost(**fields): return {cost}\nattention_cost = recurrence_cost = lambda length, width: {cost}\n"
+    text += f"def crossover_length(width): return {answer}\ndef score_bytes(length, num_heads, dtype): return {answer}\n"
+    text += f"def ScoreStatistics(**fields): return {statistics}\ndef score_statistics(Q, K, scaled=True): return {statistics}\n"
+    parts = ("saturation", "complexity")
+    results = {name: r for part in parts for name, r in grade_directly({f"attention/{part}.py": text}, part).items()}
+    assert set(lost(results).values()) <= {Outcome.FAILED, Outcome.SKIPPED}
+    earned = sum(result.earned for result in results.values())
+    assert earned <= 1.5, "nonsense is worth little"
+
+
 def test_titles_are_sentences_and_unlike() -> None:
     for part in MANIFEST.built:
         titles = [check.title for check in all_checks() if check.part == part.slug]

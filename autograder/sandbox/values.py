@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from checks.calls import ModuleRef, Opaque, Value
+from checks.calls import LARGEST_INTEGER, ModuleRef, Opaque, Value
 
 from .framing import WireError, plain
 from .tensors import TensorWriter, can_cross
@@ -23,7 +23,6 @@ _LONGEST_TEXT = 1 << 16
 _LONGEST_NAME = 200
 _MOST_KINDS = 16
 _MOST_MODULES = 1000
-_LARGEST_INTEGER = 1 << 1024
 _DEVICE = re.compile(r"[a-z]{1,16}(:[0-9]{1,3})?")
 _DTYPE_NAMES = {str(dtype).removeprefix("torch."): dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
 
@@ -48,7 +47,7 @@ class ValueWriter:
         match value:
             case None | bool():
                 return value
-            case int() if type(value) is int and abs(value) < _LARGEST_INTEGER:
+            case int() if type(value) is int and abs(value) < LARGEST_INTEGER:
                 return value
             case float():
                 return {"float": float.hex(value)}

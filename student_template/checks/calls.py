@@ -1,7 +1,7 @@
 """What can be asked of a student's code, and what comes back: the one interface that both transports carry.
 
 A `Value` is a tensor, a plain Python value (None, bool, int, float, str), a `ModuleRef`, an `Opaque`, or a tuple of values.
-Nothing else crosses, in either direction.
+A `torch.dtype` or a `torch.device` may be an argument too. Nothing else crosses, in either direction.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 
 Value = Any  # see above; Python cannot say "tuples of itself" to a type checker without noise at every use
+LARGEST_INTEGER = 1 << 1024  # an int of this size or more is no Value: nobody asks for one, and writing it down takes for ever
 
 
 @dataclass(frozen=True)

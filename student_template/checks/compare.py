@@ -82,6 +82,19 @@ def expect_close(
     _compare(answer, name, answer[name], expected, tolerance, source, only, look)
 
 
+def expect_number(answer: Answer, name: str, expected: float, tolerance: Tolerance, *, source: str = "", look: str = "") -> None:
+    """The result `name`, a plain float, equals `expected` within the tolerance."""
+    actual, wanted = (torch.tensor(each, dtype=torch.float64) for each in (answer.number(name), expected))
+    _compare(answer, name, actual, wanted, tolerance, source, None, look)
+
+
+def expect_count(answer: Answer, name: str, expected: int, *, source: str = "", look: str = "") -> None:
+    """The result `name`, an int, is exactly `expected`."""
+    actual = answer.number(name)
+    if actual != expected:
+        fail(answer, f"{name} is {actual} and must be {expected}" + (f" ({source})." if source else "."), look)
+
+
 def expect_zero(
     answer: Answer,
     name: str,

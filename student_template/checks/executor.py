@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .calls import Assign, Call, Describe, Load, Make, ModuleRef, Opaque, Reply, Request, Value
+from .calls import LARGEST_INTEGER, Assign, Call, Describe, Load, Make, ModuleRef, Opaque, Reply, Request, Value
 from .errors import StudentRaised, is_stub
 from .package import Package
 from .watch import NoReadyMade, Operations
@@ -283,8 +283,12 @@ def _outward(value: Any, keep: Callable[[nn.Module], ModuleRef] | None = None, d
         return tuple(_outward(each, keep, depth + 1) for each in value)
     if isinstance(value, nn.Module) and keep is not None:
         return keep(value)
-    if value is None or type(value) in (bool, int, float, str):
+    if type(value) is int and abs(value) >= LARGEST_INTEGER:
+        return Opaque(f"int, {value.bit_length()} bits long")
+    if value is None or type(value) in (bool, int, str):
         return value
+    if isinstance(value, float):  # NumPy's is one too
+        return float.__float__(value)
     return Opaque(type(value).__name__)
 
 

@@ -1,21 +1,22 @@
-"""The public names of the assignment: what their arguments and results are called, and what shapes the results must have."""
+"""The public names of the assignment: what their arguments and results are called, and what the results must be."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
-Shape = tuple[int, ...]
+Shape: TypeAlias = tuple[int, ...]
+Result: TypeAlias = Shape | type[float] | type[int]  # a tensor of that shape, or a plain number of that kind
 Arguments = Mapping[str, Any]  # of the call, and of the constructor where there is one
 
 
 @dataclass(frozen=True)
 class Signature:
     parameters: tuple[str, ...]  # of the function, or of `forward`
-    shapes: Callable[[Arguments], dict[str, Shape]]  # the results, in order, for a call that can be right
+    shapes: Callable[[Arguments], Mapping[str, Result]]  # the results, in order, for a call that can be right
     constructor: tuple[str, ...] = ()
 
 
@@ -41,9 +42,27 @@ def _multi_head(given: Arguments) -> dict[str, Shape]:
     return shapes
 
 
+def _statistics(given: Arguments) -> Mapping[str, Result]:
+    return dict.fromkeys(STATISTICS, float)
+
+
+def _cost(given: Arguments) -> Mapping[str, Result]:
+    return dict.fromkeys(COSTS, int)
+
+
+STATISTICS = ("variance", "max_weight", "entropy", "sensitivity")  # the fields of ScoreStatistics
+COSTS = ("multiply_adds", "stored_scores", "sequential_steps")  # of Cost
+
 SIGNATURES: Mapping[str, Signature] = {
     "scaled_dot_product_attention": Signature(("Q", "K", "V", "causal"), _attention),
     "causal_mask": Signature(("length", "device"), _square),
     "masked_attention": Signature(("Q", "K", "V", "key_padding_mask", "causal"), _attention),
     "MultiHeadAttention": Signature(("x", "context"), _multi_head, constructor=("d_model", "num_heads")),
+    "ScoreStatistics": Signature(STATISTICS, _statistics),
+    "score_statistics": Signature(("Q", "K", "scaled"), _statistics),
+    "Cost": Signature(COSTS, _cost),
+    "attention_cost": Signature(("length", "width"), _cost),
+    "recurrence_cost": Signature(("length", "width"), _cost),
+    "crossover_length": Signature(("width",), lambda given: {"length": int}),
+    "score_bytes": Signature(("length", "num_heads", "dtype"), lambda given: {"bytes": int}),
 }

@@ -127,6 +127,7 @@ def test_no_gradient_where_there_is_no_graph() -> None:
         ("x[torch.arange(2)]", False),
         ("x.masked_fill(torch.ones(3, 3, device=x.device).bool(), 0) * 3**0.5", False),
         ("x if x.sum() > 0 else -x", False),
+        ("x.sum().item()", False),
     ],
 )
 def test_devices_are_compared_on_meta(body: str, foreign: bool) -> None:
@@ -134,6 +135,14 @@ def test_devices_are_compared_on_meta(body: str, foreign: bool) -> None:
     assert bool(reply.foreign) is foreign, reply
     if foreign:
         assert "attention/part.py:4" in reply.foreign[0]
+
+
+def test_plain_numbers_leave_as_they_are_and_numpys_floats_with_them() -> None:
+    reply = call("import numpy as np\ndef f(): return 2, True, np.float64(0.5), float('nan'), np.int64(3), 10**300, 10**400")
+    two, flag, half, nan, *others = reply.value
+    assert (two, flag, half) == (2, True, 0.5)
+    assert [type(each) for each in (two, flag, half, nan)] == [int, bool, float, float]
+    assert others == [Opaque("int64"), 10**300, Opaque("int, 1329 bits long")]
 
 
 def test_a_result_of_another_device_is_told() -> None:

@@ -106,6 +106,69 @@ def test_what_is_no_pair_of_tensors(value: tuple[object, ...], told: str) -> Non
     assert told in message(compare.expect_close, answer(*value), "output", OUTPUT, FLOAT32)
 
 
+def statistics(*value: object) -> Answer:
+    found: Answer = Student(Canned(Reply(value=value)), Draw(0)).score_statistics(Q[0], K[0], scaled=False)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("entropy", "number"),
+    [
+        (0.5, 0.5),
+        (2, 2.0),
+        (torch.tensor(0.25), 0.25),
+        (torch.tensor(3), 3.0),
+        (10**400, math.inf),
+        (-(10**400), -math.inf),
+    ],
+)
+def test_what_is_as_good_as_a_float(entropy: object, number: float) -> None:
+    assert statistics(1.0, 1.0, entropy, 1.0).number("entropy") == number
+    assert type(statistics(1.0, 1.0, entropy, 1.0).number("entropy")) is float
+
+
+@pytest.mark.parametrize(
+    ("entropy", "told"),
+    [
+        (None, "entropy came back as None, and must be a float"),
+        (True, "entropy came back as True, and must be a float"),
+        ("1.0", "entropy came back as '1.0', and must be a float"),
+        (torch.tensor(True), "entropy came back as a bool tensor of shape (), and must be a float"),
+        (torch.ones(1), "entropy came back as a float32 tensor of shape (1,), and must be a float"),
+        ((1.0,), "entropy came back as a tuple of 1 (1.0), and must be a float"),
+        (Opaque("Fraction"), "entropy came back as an object of type Fraction, and must be a float"),
+    ],
+)
+def test_what_is_no_float(entropy: object, told: str) -> None:
+    assert told in message(statistics(1.0, 1.0, entropy, 1.0).number, "entropy")
+
+
+@pytest.mark.parametrize("length", [3.0, True, None, "3", (3,), torch.tensor(3), Opaque("int64")])
+def test_where_an_int_is_due_nothing_else_will_do(length: object) -> None:
+    found = Student(Canned(Reply(value=length)), Draw(0)).crossover_length(2)
+    assert "crossover_length(width=2):\nlength came back as " in message(compare.expect_count, found, "length", 3)
+    assert "and must be an int." in message(found.number, "length")
+
+
+def test_counts_are_exact() -> None:
+    found = Student(Canned(Reply(value=10**30 + 1)), Draw(0)).crossover_length(2)
+    compare.expect_count(found, "length", 10**30 + 1)
+    assert f"length is {10**30 + 1} and must be {10**30} (by hand)." in message(
+        compare.expect_count, found, "length", 10**30, source="by hand"
+    )
+
+
+def test_numbers_are_compared_within_a_tolerance_and_never_by_being_undefined() -> None:
+    found = statistics(1.00001, math.nan, math.inf, 10**400)
+    compare.expect_number(found, "variance", 1.0, FLOAT32)
+    assert "variance is 1 and must be 2 (the definition).\nLook at: it." in message(
+        compare.expect_number, found, "variance", 2.0, FLOAT32, source="the definition", look="it."
+    )
+    for name, told in (("max_weight", "nan"), ("entropy", "inf"), ("sensitivity", "inf")):
+        assert f"{name} is {told} and must be 1." in message(compare.expect_number, found, name, 1.0, FLOAT32)
+    assert "must be a tuple of 4: (variance, max_weight, entropy, sensitivity)" in message(statistics(1.0).number, "entropy")
+
+
 def test_a_call_that_raises_says_what_was_called() -> None:
     student = Student(Canned(StudentRaised(("IndexError", "Exception"), "out of range", "attention/masking.py:3")), Draw(0))
     with pytest.raises(StudentRaised) as caught:
