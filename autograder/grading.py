@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from checks import run
@@ -13,6 +13,7 @@ from checks.errors import StudentRaised
 from checks.executor import Layout
 from checks.records import Check, Outcome, Result
 from checks.run import Opener
+from checks.substitutes import exchanged
 
 from . import report, secret
 from .intake import Candidate, NoSubmission, Submission, read
@@ -40,7 +41,8 @@ class Grader:
             return self._ungraded(candidate, str(error))
         tiers: set[str] = set()
         seeds = {check.id: secret.seed(self.secret, submission.digest, check.id) for check in self.checks}
-        results = list(run.run(self.checks, self._opener(submission, tiers), lambda check: seeds[check.id]))
+        uses = {part.slug: part.uses for part in self.manifest.built}
+        results = list(run.run(self.checks, self._opener(submission, tiers), lambda check: seeds[check.id], uses=uses))
         return report.build(
             submission=candidate.name,
             parts=self.manifest.built,
@@ -56,12 +58,13 @@ class Grader:
         """Fresh workers on this submission; the isolation that each of them achieved is added to `tiers`."""
 
         @contextlib.contextmanager
-        def open_transport(part: str, seed: int) -> Iterator[Transport]:
+        def open_transport(part: str, seed: int, substitutes: Collection[str] = ()) -> Iterator[Transport]:
             of_part = self.manifest.part(part)
             if reason := submission.problems.get(of_part.file):
                 raise StudentRaised(("UnreadableFile",), reason)
             limits = Limits(of_part.limits.seconds, of_part.limits.memory_mib)
-            with self.sandbox.session(submission.sources, layout(self.manifest), limits, seed) as transport:
+            sources, where = exchanged(submission.sources, layout(self.manifest), substitutes)
+            with self.sandbox.session(sources, where, limits, seed) as transport:
                 tiers.add(transport.isolation)
                 yield transport
 

@@ -104,6 +104,8 @@ def _entry(number_: str, result: Result) -> dict[str, Any]:
 
 def _hidden_output(result: Result) -> Iterator[str]:
     yield _MEANING[result.outcome]
+    if result.note:
+        yield clean_line(result.note)
     if result.outcome is Outcome.RAISED:
         if _CLASS_NAME.fullmatch(result.raised):
             yield f"Exception: {result.raised}"
@@ -121,6 +123,8 @@ def _public_output(result: Result) -> Iterator[str]:
     message = "" if result.outcome is Outcome.GRADER_ERROR else clean(result.message)
     if not (message and result.outcome in _SAID_BY_MESSAGE):
         yield _MEANING[result.outcome]
+    if result.note:
+        yield clean_line(result.note)
     if message:
         yield message
     if result.where:
