@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from checks import run
@@ -14,6 +14,7 @@ from checks.errors import StudentRaised, WorkerTimedOut
 from checks.executor import Layout
 from checks.records import Check, Outcome, Result
 from checks.run import Opener
+from checks.substitutes import exchanged
 
 from . import report, secret
 from .intake import Candidate, NoSubmission, Submission, read
@@ -47,7 +48,8 @@ class Grader:
             return self._ungraded(candidate, str(error))
         tiers: set[str] = set()
         seeds = {check.id: secret.seed(self.secret, submission.digest, check.id) for check in self.checks}
-        results = run.run(self.checks, self._opener(submission, tiers), lambda check: seeds[check.id])
+        uses = {part.slug: part.uses for part in self.manifest.built}
+        results = run.run(self.checks, self._opener(submission, tiers), lambda check: seeds[check.id], uses=uses)
         return report.build(
             submission=candidate.name,
             parts=self.manifest.built,
@@ -65,14 +67,15 @@ class Grader:
         slow = [0]  # checks that timed out so far
 
         @contextlib.contextmanager
-        def open_transport(part: str, seed: int) -> Iterator[Transport]:
+        def open_transport(part: str, seed: int, substitutes: Collection[str] = ()) -> Iterator[Transport]:
             of_part = self.manifest.part(part)
             if reason := submission.problems.get(of_part.file):
                 raise StudentRaised(("UnreadableFile",), reason)
             limits = Limits(of_part.limits.seconds, of_part.limits.memory_mib)
             if slow[0] >= _PATIENCE:
                 limits = replace(limits, wall_seconds=limits.cpu_seconds)
-            with self.sandbox.session(submission.sources, layout(self.manifest, of_part), limits, seed) as transport:
+            sources, where = exchanged(submission.sources, layout(self.manifest, of_part), substitutes)
+            with self.sandbox.session(sources, where, limits, seed) as transport:
                 tiers.add(transport.isolation)
                 try:
                     yield transport

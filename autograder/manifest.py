@@ -25,6 +25,7 @@ _PART_KEYS = (
     "public_share",
     "built",
     "ready_made_attention",
+    "uses",
     "limits",
     "hints",
 )
@@ -54,6 +55,7 @@ class Part:
     public_share: float  # of the points, 0 to 1
     built: bool  # whether reference and checks are there; if not, nothing shows or counts the part
     ready_made_attention: bool  # whether the library's own attention may be used
+    uses: tuple[str, ...]  # the earlier parts that it may call, and whose mistakes it is not charged for
     limits: Limits
     hints: tuple[str, ...]  # the ladder: a question, where to look, the idea
 
@@ -123,13 +125,16 @@ def _part(table: Table, package: str) -> Part:
         public_share=table.share("public_share"),
         built=table.flag("built"),
         ready_made_attention=table.flag("ready_made_attention"),
+        uses=table.texts("uses", wanted="a list of the slugs of earlier parts", least=0),
         limits=Limits(seconds=limits.whole("seconds", least=1), memory_mib=limits.whole("memory_mib", least=1)),
         hints=hints.texts("ladder", wanted=f"a list of {_RUNGS} texts that are not empty", count=_RUNGS),
     )
 
 
 def _refuse_repetition(parts: tuple[Part, ...], tables: list[Table]) -> None:
-    """Slugs and exports belong to one part each, files are named after their part, and the numbers are 1 to n in order."""
+    """Slugs and exports belong to one part each, files are named after their part, the numbers are 1 to n in order, and a part
+    uses only what comes before it: a part that had a later one's work done for it could have its own done that way.
+    """
     slugs: set[str] = set()
     exports: set[str] = set()
     for position, (part, table) in enumerate(zip(parts, tables, strict=True), start=1):
@@ -139,6 +144,8 @@ def _refuse_repetition(parts: tuple[Part, ...], tables: list[Table]) -> None:
             raise table.wrong("slug", f'`slug` "{part.slug}" is already that of another part')
         if Path(part.file).stem != part.slug:
             raise table.wrong("file", f'`file` must be named after the part, "{part.slug}.py", and is "{part.file}"')
+        if unknown := [slug for slug in part.uses if slug not in slugs]:
+            raise table.wrong("uses", f'`uses` has "{unknown[0]}", which is no earlier part')
         for name in part.exports:
             if name in exports:
                 raise table.wrong("exports", f'`exports` has "{name}" a second time; each name belongs to one part')

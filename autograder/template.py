@@ -132,6 +132,7 @@ def parts_json(manifest: Manifest, hidden: Mapping[str, tuple[int, float]]) -> s
                 "points": part.points,
                 "extra_credit": part.extra_credit,
                 "ready_made_attention": part.ready_made_attention,
+                "uses": part.uses,
                 "hints": part.hints,
                 "hidden_checks": hidden_checks,
                 "hidden_points": hidden_points,

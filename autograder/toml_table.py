@@ -74,10 +74,12 @@ class Table:
             raise self._refused(key, wanted)
         return value
 
-    def texts(self, key: str, *, pattern: str = r"(?s).*\S.*", wanted: str, count: int | None = None) -> tuple[str, ...]:
-        """A list of strings that match `pattern`: `count` of them, or at least one."""
+    def texts(
+        self, key: str, *, pattern: str = r"(?s).*\S.*", wanted: str, count: int | None = None, least: int = 1
+    ) -> tuple[str, ...]:
+        """A list of strings that match `pattern`: `count` of them, or at least `least`."""
         value = self._values[key]
-        if not isinstance(value, list) or not value or (count is not None and len(value) != count):
+        if not isinstance(value, list) or len(value) < least or (count is not None and len(value) != count):
             raise self._refused(key, wanted)
         if not all(isinstance(entry, str) and re.fullmatch(pattern, entry) for entry in value):
             raise self._refused(key, wanted)

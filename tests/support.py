@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from autograder import catalog, manifest
@@ -14,6 +14,7 @@ from checks.draw import seed_for
 from checks.executor import Direct, seed_everything
 from checks.package import Package, read_folder
 from checks.records import Check, Outcome, Result
+from checks.substitutes import exchanged
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "tests" / "submissions"
@@ -44,12 +45,14 @@ def grade_directly(sources: Mapping[str, str], part: str | None = None, secret: 
     """The results, by check id, of all checks (or one part's) on these sources, without a sandbox."""
 
     @contextlib.contextmanager
-    def open_transport(slug: str, seed: int) -> Iterator[Transport]:
+    def open_transport(slug: str, seed: int, substitutes: Collection[str] = ()) -> Iterator[Transport]:
         seed_everything(seed)
-        yield Direct(Package(sources), LAYOUT)
+        texts, layout = exchanged(sources, LAYOUT, substitutes)
+        yield Direct(Package(texts), layout)
 
     chosen = [check for check in all_checks() if part in (None, check.part)]
-    results = run.run(chosen, open_transport, lambda check: seed_for(secret, check.id))
+    uses = {each.slug: each.uses for each in MANIFEST.built}
+    results = run.run(chosen, open_transport, lambda check: seed_for(secret, check.id), uses=uses)
     return {f"{result.part}::{result.check}": result for result in results}
 
 

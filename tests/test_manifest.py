@@ -28,6 +28,7 @@ extra_credit = false
 public_share = 0.4
 built = true
 ready_made_attention = false
+uses = []
 
 [parts.limits]
 seconds = 2
@@ -48,6 +49,7 @@ extra_credit = true
 public_share = 1
 built = false
 ready_made_attention = true
+uses = ["first"]
 
 [parts.limits]
 seconds = 9
@@ -108,6 +110,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     )
     assert (first.built, first.extra_credit, first.ready_made_attention) == (True, False, False)
     assert (second.built, second.extra_credit, second.ready_made_attention) == (False, True, True)
+    assert (first.uses, second.uses) == ((), ("first",))
     assert second.limits == Limits(seconds=9, memory_mib=64)
     assert second.hints == ("points = 1", "Look here.", "Another idea.")
 
@@ -145,6 +148,9 @@ WRONG = [
     ("public_share = 0.4", "public_share = 40", "", "`public_share` must be a number from 0 to 1, not 40"),
     ("public_share = 0.4", "public_share = nan", "", "`public_share` must be a number from 0 to 1, not NaN"),
     ("public_share = 0.4", "public_share = -0.1", "", "`public_share` must be a number from 0 to 1, not -0.1"),
+    ('uses = ["first"]', 'uses = ["second"]', "", '`uses` has "second", which is no earlier part'),
+    ("uses = []", 'uses = ["second"]', "", '`uses` has "second", which is no earlier part'),
+    ('uses = ["first"]', "uses = [1]", "", "`uses` must be a list of the slugs of earlier parts, not [1]"),
     ("seconds = 9", "seconds = 0", "", "`seconds` must be at least 1, not 0"),
     ("memory_mib = 64", "memory_mib = -64", "", "`memory_mib` must be at least 1, not -64"),
     ("memory_mib = 64", "memory_gib = 64", "", "`memory_gib` is not a key of [parts.limits]; its keys are seconds, memory_mib"),

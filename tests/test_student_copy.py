@@ -78,6 +78,16 @@ def test_pytest_shows_the_message_and_skips_what_builds_on_it(copy: Path) -> Non
     assert re.search(r"1 failed, \d+ passed, 3 skipped", ran.stdout)
 
 
+def test_a_wrong_part_costs_nothing_in_a_part_that_calls_it(copy: Path) -> None:
+    solve(copy, *(part.file for part in MANIFEST.built))
+    (copy / "attention" / "masking.py").write_text("def masked_attention(Q, *others, **masks): return Q, Q", "utf-8")
+    ran = run(copy, sys.executable, "-m", "checks", "--part", "multi_head")
+    assert ran.returncode == 0, ran.stdout
+    assert "It passes with a right scaled_dot_product.py and masking.py in place of yours" in ran.stdout
+    ran = run(copy, sys.executable, "-m", "pytest", "-q", "checks/test_multi_head.py")
+    assert ran.returncode == 0, ran.stdout
+
+
 def test_without_rich(copy: Path) -> None:
     hide = "import sys, runpy; sys.modules['rich'] = None; sys.argv = ['checks', '--part', '1']; "
     hide += "runpy.run_module('checks', run_name='__main__')"

@@ -100,6 +100,8 @@ def _entry(number_: str, result: Result) -> dict[str, Any]:
 
 def _hidden_output(result: Result) -> Iterator[str]:
     yield _MEANING[result.outcome]
+    if result.note:
+        yield clean_line(result.note)
     if result.outcome is Outcome.RAISED:
         if result.raised:
             yield f"Exception: {clean_line(result.raised)}"
@@ -117,6 +119,8 @@ def _public_output(result: Result) -> Iterator[str]:
     message = "" if result.outcome is Outcome.GRADER_ERROR else clean(result.message)
     if not (message and result.outcome in _SAID_BY_MESSAGE):
         yield _MEANING[result.outcome]
+    if result.note:
+        yield clean_line(result.note)
     if message:
         yield message
     if result.where:

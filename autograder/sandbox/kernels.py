@@ -6,8 +6,10 @@ too, since the kernels themselves are replaced. It is a policy and no boundary: 
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, NoReturn
 
 import torch
@@ -27,22 +29,29 @@ _KERNELS = (
 _KEYS = ("CPU", "AutogradCPU")
 
 
-def forbid() -> torch.library.Library:
-    """Make every one of them raise ReadyMadeAttention, for as long as the library that is returned lives."""
+def forbid(passed_over: Callable[[FrameType], bool]) -> torch.library.Library:
+    """Make every one of them raise ReadyMadeAttention, for as long as the library that is returned lives.
+
+    `passed_over` says of the frame of a call that it is not the student's code that calls: that one is answered.
+    """
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a kernel is overridden is what is meant
         for name in _KERNELS:
             if hasattr(torch.ops.aten, name):
                 for key in _KEYS:
-                    library.impl(name, _refusing(name), key, allow_override=True)
+                    library.impl(name, _refusing(name, key, passed_over), key, with_keyset=True, allow_override=True)
     # This one is Python, and computes with ordinary matrix products: its code is replaced, so that no reference escapes.
     F.multi_head_attention_forward.__code__ = _refuse_multi_head.__code__
     return library
 
 
-def _refusing(name: str) -> Callable[..., NoReturn]:
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+def _refusing(name: str, key: str, passed_over: Callable[[FrameType], bool]) -> Callable[..., Any]:
+    kernel = torch.library.get_kernel(f"aten::{name}", key)  # the one that is about to be replaced
+
+    def refuse(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        if passed_over(sys._getframe(1)):
+            return kernel.call_boxed(keyset, *args, **kwargs)
         raise ReadyMadeAttention(name)
 
     return refuse

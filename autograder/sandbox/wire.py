@@ -55,6 +55,7 @@ def encode_setup(sources: Mapping[str, str], layout: Layout) -> bytes:
         "package": layout.package,
         "exports": dict(layout.exports),
         "ready_made": sorted(layout.ready_made),
+        "substitutes": sorted(layout.substitutes),
     }
     return pack(header, b"".join(texts.values()))
 
@@ -66,7 +67,8 @@ def decode_setup(frame: bytes) -> tuple[dict[str, str], Layout]:
     for path, size in header["files"]:
         sources[path] = blob[start : start + size].decode("utf-8")
         start += size
-    return sources, Layout(header["package"], header["exports"], frozenset(header["ready_made"]))
+    layout = Layout(header["package"], header["exports"], frozenset(header["ready_made"]), frozenset(header["substitutes"]))
+    return sources, layout
 
 
 def encode_request(request: Request, nonce: str, cap: int = MAX_FRAME) -> bytes:

@@ -28,8 +28,8 @@ def serve(request_fd: int, response_fd: int, isolation: str) -> None:
         setup = _read_frame(request_fd)
         if setup is not None:
             sources, layout = wire.decode_setup(setup)
-            forbidden = None if layout.ready_made else kernels.forbid()  # noqa: F841 - it holds for as long as it lives
             direct = Direct(Package(sources, layout.package), layout, capture=False)  # the log pipe does
+            forbidden = None if layout.ready_made else kernels.forbid(direct.of_substitute)  # noqa: F841 - holds while it lives
             while (frame := _read_frame(request_fd)) is not None:
                 nonce, request = wire.decode_request(frame)
                 del frame

@@ -14,7 +14,7 @@ from .errors import BadUsage
 
 try:
     from . import desk, parts, run, terminal
-    from .records import Outcome, Result
+    from .records import Check, Outcome, Result
 except ModuleNotFoundError as error:
     if error.name not in ("torch", "numpy"):
         raise
@@ -43,16 +43,21 @@ def check(root: Path, part: str | None = None, device: str | None = None) -> int
     chosen = assignment.chosen(part)
     opener = desk.opener(root.resolve(), assignment, device)
     show, progress = terminal.printer(), terminal.progress()
+    checks = desk.public_checks(chosen)
+    parts_left = list(chosen)
+
+    def starting(check: Check) -> None:
+        if parts_left and parts_left[0].slug == check.part:
+            progress(None)
+            show(terminal.part_heading(parts_left.pop(0), sum(each.points for each in checks if each.part == check.part)))
+        progress(check)
+
     results: list[Result] = []
     with _debugger(progress):
-        for one in chosen:
-            checks = desk.public_checks((one,))
+        for result in run.run(checks, opener, desk.desk_seed, uses=assignment.uses, starting=starting):
             progress(None)
-            show(terminal.part_heading(one, sum(each.points for each in checks)))
-            for result in run.run(checks, opener, desk.desk_seed, starting=progress):
-                progress(None)
-                show(terminal.result_lines(result))
-                results.append(result)
+            show(terminal.result_lines(result))
+            results.append(result)
     show(terminal.summary(chosen, results))
     return 0 if all(result.outcome is Outcome.PASSED for result in results) else 1
 

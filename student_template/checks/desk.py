@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import torch
@@ -18,6 +18,7 @@ from .parts import Assignment, PartInfo
 from .records import Check
 from .registry import collect
 from .run import Opener
+from .substitutes import exchanged
 
 _DESK_SECRET = "desk"  # the same inputs at every run, so that a failure stays where it was
 
@@ -41,11 +42,12 @@ def opener(root: Path, assignment: Assignment, device: str | None = None) -> Ope
     torch.set_num_threads(1)  # the tensors are small, and threads would only wait for each other
 
     @contextlib.contextmanager
-    def open_transport(part: str, seed: int) -> Iterator[Transport]:
+    def open_transport(part: str, seed: int, substitutes: Collection[str] = ()) -> Iterator[Transport]:
         sources, refused = package.read_folder(root, assignment.package)
         if reason := refused.get(f"{assignment.package}/{part}.py"):
             raise StudentRaised(("UnicodeDecodeError",), reason)
         seed_everything(seed)
-        yield Direct(package.Package(sources, assignment.package, str(root)), assignment.layout, device=device)
+        texts, layout = exchanged(sources, assignment.layout, substitutes)
+        yield Direct(package.Package(texts, assignment.package, str(root)), layout, device=device)
 
     return open_transport

@@ -12,6 +12,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import FrameType
 from typing import Any
 
 import torch
@@ -29,11 +30,12 @@ _MOST_PRINTED = 1 << 16  # characters
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the public names live, and which parts may call ready-made attention."""
+    """Where the public names live, which parts may call ready-made attention, and whose files are not the student's."""
 
     package: str
     exports: Mapping[str, str]  # public name → slug of the part, which is the module's name
     ready_made: frozenset[str] = frozenset()  # slugs
+    substitutes: frozenset[str] = frozenset()  # slugs of the parts whose files the kit brought along (see `substitutes`)
 
 
 class Direct:
@@ -109,8 +111,10 @@ class Direct:
     def _call(self, request: Call) -> Reply:
         target, module, part = self._target(request)
         arguments = _Arguments(request, [made for made, _ in self._made], leaves=request.upstream is not None)
-        ban = contextlib.nullcontext() if part in self._layout.ready_made else NoReadyMade()
-        watch = Operations(request.device, self._locate) if request.count or request.device == "meta" else None
+        ban = contextlib.nullcontext() if part in self._layout.ready_made else NoReadyMade(self.of_substitute)
+        watch = (
+            Operations(request.device, self._locate, self.of_substitute) if request.count or request.device == "meta" else None
+        )
         try:
             with self._errors_of_student(), ban, watch or contextlib.nullcontext():
                 value = target(*arguments.positional, **arguments.keyword)
@@ -150,13 +154,22 @@ class Direct:
             raise StudentRaised(("MissingName",), f"{self._package.name}/{part}.py defines no `{name}`") from None
         return export
 
-    def _locate(self, frame: Any) -> str:
+    def _locate(self, frame: FrameType | None) -> str:
         """The student's own line that a frame of torch's was called from: `"at attention/masking.py:41"`."""
+        module, line = self._innermost(frame)
+        return f"at {module.replace('.', '/')}.py:{line}" if module else ""
+
+    def of_substitute(self, frame: FrameType | None) -> bool:
+        """Whether the kit's own file, put in place of a student's, is what a frame of torch's was called from."""
+        return bool(self._layout.substitutes) and self._innermost(frame)[0].rpartition(".")[2] in self._layout.substitutes
+
+    def _innermost(self, frame: FrameType | None) -> tuple[str, int]:
+        """The module of the package that a frame was called from, and its line; "" where there is none."""
         while frame is not None:
-            if (name := frame.f_globals.get("__name__", "")).startswith(self._package.name + "."):
-                return f"at {name.replace('.', '/')}.py:{frame.f_lineno}"
+            if (name := str(frame.f_globals.get("__name__", ""))).startswith(self._package.name + "."):
+                return name, frame.f_lineno
             frame = frame.f_back
-        return ""
+        return "", 0
 
     @contextlib.contextmanager
     def _errors_of_student(self) -> Iterator[None]:

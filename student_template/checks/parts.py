@@ -20,6 +20,7 @@ class PartInfo:
     points: float
     extra_credit: bool
     ready_made_attention: bool
+    uses: tuple[str, ...]  # slugs of the earlier parts that it may call
     hints: tuple[str, ...]
     hidden_checks: int
     hidden_points: float
@@ -35,6 +36,11 @@ class Assignment:
         exports = {name: part.slug for part in self.parts for name in part.exports}
         return Layout(self.package, exports, frozenset(part.slug for part in self.parts if part.ready_made_attention))
 
+    @property
+    def uses(self) -> dict[str, tuple[str, ...]]:
+        """Of each part the earlier ones that it may call."""
+        return {part.slug: part.uses for part in self.parts}
+
     def chosen(self, part: str | None) -> tuple[PartInfo, ...]:
         """All parts, or the one of this number or name; BadUsage where there is no such part."""
         if part is None:
@@ -49,5 +55,6 @@ class Assignment:
 def read() -> Assignment:
     """Read the generated description beside this file."""
     raw = json.loads(Path(__file__).with_name("parts.json").read_text("utf-8"))
-    parts = tuple(PartInfo(**{**part, "exports": tuple(part["exports"]), "hints": tuple(part["hints"])}) for part in raw["parts"])
+    lists = ("exports", "uses", "hints")
+    parts = tuple(PartInfo(**{**part, **{name: tuple(part[name]) for name in lists}}) for part in raw["parts"])
     return Assignment(raw["package"], parts)

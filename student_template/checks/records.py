@@ -54,6 +54,7 @@ class Result:
     hidden: bool
     outcome: Outcome
     message: str = ""  # the whole story, for whoever may see the check's inputs
+    note: str = ""  # what anyone may know besides: that it took a right version of another part to pass
     category: str = ""
     hint: str = ""
     mistake: str = ""  # the name of the mistake it looks like, where one was recognised

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from .calls import Load, Transport
 from .draw import Draw
@@ -14,11 +16,16 @@ from .errors import CheckFailed, StudentRaised, WorkerCrashed, WorkerTimedOut, i
 from .records import NOT_STARTED, Check, Outcome, Result
 from .student import Student
 
-Opener = Callable[[str, int], AbstractContextManager[Transport]]
-"""Opens a fresh transport for a part's slug, with a seed for what the student's code draws itself."""
-
-
 _SAID_ABOVE = "The file of this part does not load: see the first check of the part."
+_NOT_ITS_OWN = (Outcome.FAILED, Outcome.NOT_STARTED, Outcome.RAISED, Outcome.TIMED_OUT, Outcome.CRASHED)
+
+
+class Opener(Protocol):
+    """Opens a fresh transport for a part's slug, with a seed for what the student's code draws itself, and with the files of
+    some other parts exchanged for right ones.
+    """
+
+    def __call__(self, part: str, seed: int, substitutes: Collection[str] = (), /) -> AbstractContextManager[Transport]: ...
 
 
 @dataclass(frozen=True)
@@ -27,10 +34,12 @@ class Ending:
 
     outcome: Outcome
     message: str = ""
+    note: str = ""
     raised: str = ""
     where: str = ""
     printed: str = ""
     seconds: float = 0.0
+    loaded: bool = True  # whether it came as far as the check itself
 
 
 def run(
@@ -38,38 +47,41 @@ def run(
     opener: Opener,
     seed: Callable[[Check], int],
     *,
+    uses: Mapping[str, Sequence[str]] | None = None,
     starting: Callable[[Check], None] = lambda check: None,
 ) -> Iterator[Result]:
-    """Yield one result per check, in order. `seed` gives the seed of a check's inputs; `starting` hears what is about to run."""
-    outcomes: dict[str, Outcome] = {}
-    loads: dict[str, Ending] = {}
-    titles = {check.id: check.title for check in checks}
+    """Yield one result per check, in order. `seed` gives the seed of a check's inputs; `starting` hears what is about to run.
+
+    `uses` says of a part which others it may call, all of which come before it. Where a check does not pass and one of those
+    did not pass all of its own checks, or was not checked at all, it is run once more with a right one in its place: each
+    part is graded alone.
+    """
+    results: dict[str, list[Result]] = {}
+    loads: dict[tuple[str, tuple[str, ...]], Ending] = {}
     for check in checks:
         starting(check)
-        if check.part not in loads:
-            loads[check.part] = load(check.part, opener)
-        ending = loads[check.part]
-        if ending.outcome is not Outcome.PASSED:
-            loads[check.part] = replace(ending, message=_SAID_ABOVE, printed="") if ending.message else ending
-            check = replace(check, category="", hint="")  # it is not what the check is about that is wrong
-        else:
-            needs = [f"{check.part}::{need}" for need in check.needs]
-            ending = _blocked(needs, outcomes, titles) or run_one(check, opener, seed(check))
-        outcomes[check.id] = ending.outcome
-        yield result(check, ending)
+        of_part = results.setdefault(check.part, [])
+        attempt = functools.partial(_attempt, check, opener, seed(check), of_part, loads)
+        ending = attempt(())
+        if ending.outcome in _NOT_ITS_OWN and (suspects := _suspects(check.part, uses or {}, results)):
+            ending = _second_opinion(ending, attempt(suspects), suspects)
+        of_part.append(result(check, ending))
+        yield of_part[-1]
 
 
-def load(part: str, opener: Opener) -> Ending:
+def load(part: str, opener: Opener, substitutes: Collection[str] = ()) -> Ending:
     """Import the part's file alone: what a broken file costs is found out once, and is the same for all its checks."""
-    ending = _ending(lambda transport: transport.perform(Load(part)), lambda: opener(part, 0))
+    ending = _ending(lambda transport: transport.perform(Load(part)), lambda: opener(part, 0, substitutes))
     if ending.outcome in (Outcome.RAISED, Outcome.TIMED_OUT, Outcome.CRASHED):
-        return replace(ending, message=f"The file of this part does not load: {ending.message}")
-    return ending
+        ending = replace(ending, message=f"The file of this part does not load: {ending.message}")
+    return replace(ending, loaded=ending.outcome is Outcome.PASSED)
 
 
-def run_one(check: Check, opener: Opener, seed: int) -> Ending:
+def run_one(check: Check, opener: Opener, seed: int, substitutes: Collection[str] = ()) -> Ending:
     """One check on one fresh transport."""
-    return _ending(lambda transport: check.function(Student(transport, Draw(seed))), lambda: opener(check.part, seed))
+    return _ending(
+        lambda transport: check.function(Student(transport, Draw(seed))), lambda: opener(check.part, seed, substitutes)
+    )
 
 
 def result(check: Check, ending: Ending) -> Result:
@@ -81,8 +93,9 @@ def result(check: Check, ending: Ending) -> Result:
         hidden=check.hidden,
         outcome=ending.outcome,
         message=ending.message,
-        category=check.category,
-        hint=check.hint,
+        note=ending.note,
+        category=check.category if ending.loaded else "",  # otherwise it is not what the check is about that is wrong
+        hint=check.hint if ending.loaded else "",
         raised=ending.raised,
         where=ending.where,
         printed=ending.printed,
@@ -90,13 +103,61 @@ def result(check: Check, ending: Ending) -> Result:
     )
 
 
-def _blocked(needs: Iterable[str], outcomes: dict[str, Outcome], titles: dict[str, str]) -> Ending | None:
+def _attempt(
+    check: Check,
+    opener: Opener,
+    seed: int,
+    before: Sequence[Result],
+    loads: dict[tuple[str, tuple[str, ...]], Ending],
+    substitutes: tuple[str, ...],
+) -> Ending:
+    """The check, if its part's file loads and nothing that it needs failed `before`. Why a file does not load is told once."""
+    key = check.part, substitutes
+    if key not in loads:
+        loads[key] = load(check.part, opener, substitutes)
+    ending = loads[key]
+    if ending.loaded:
+        return _blocked(check, before) or run_one(check, opener, seed, substitutes)
+    loads[key] = replace(ending, message=_SAID_ABOVE, printed="") if ending.message else ending
+    return ending
+
+
+def _suspects(part: str, uses: Mapping[str, Sequence[str]], results: Mapping[str, Sequence[Result]]) -> tuple[str, ...]:
+    """The parts that this one may call and that are not known to be right."""
+    return tuple(
+        slug
+        for slug in uses.get(part, ())
+        if not results.get(slug) or any(each.outcome is not Outcome.PASSED for each in results[slug])
+    )
+
+
+def _second_opinion(first: Ending, again: Ending, substitutes: tuple[str, ...]) -> Ending:
+    """What to believe of a check that did not pass, and of the same one with the files of other parts exchanged.
+
+    A pass is a pass, and where it fails again the message is about this part alone. If it comes to no answer, as where the
+    student's parts share more than their public names, things stay as they were.
+    """
+    files = " and ".join(f"{slug}.py" for slug in substitutes)
+    again = replace(again, seconds=first.seconds + again.seconds)
+    match again.outcome:
+        case Outcome.PASSED:
+            return replace(
+                again, note=f"It passes with a right {files} in place of yours: what is wrong there is not charged here."
+            )
+        case Outcome.FAILED:
+            return replace(again, note=f"It fails also with a right {files} in place of yours, and as follows.")
+        case Outcome.GRADER_ERROR:
+            return again
+    return replace(first, seconds=again.seconds)
+
+
+def _blocked(check: Check, before: Sequence[Result]) -> Ending | None:
     """What becomes of a check whose needs did not pass. A function that was not started leaves its checks not started."""
-    for need in needs:
-        if outcomes.get(need, Outcome.PASSED) is Outcome.NOT_STARTED:
+    for need in (each for each in before if each.check in check.needs):
+        if need.outcome is Outcome.NOT_STARTED:
             return Ending(Outcome.NOT_STARTED, NOT_STARTED)
-        if outcomes.get(need, Outcome.PASSED) is not Outcome.PASSED:
-            return Ending(Outcome.SKIPPED, f"Skipped until this passes: {titles[need]}")
+        if need.outcome is not Outcome.PASSED:
+            return Ending(Outcome.SKIPPED, f"Skipped until this passes: {need.title}")
     return None
 
 
@@ -118,7 +179,7 @@ def ending_of(error: BaseException) -> Ending:
             return Ending(Outcome.FAILED, str(error))
         case StudentRaised():
             outcome, message = _raised(error)
-            return Ending(outcome, message, error.kinds[0], error.where)
+            return Ending(outcome, message, raised=error.kinds[0], where=error.where)
         case WorkerTimedOut():
             return Ending(Outcome.TIMED_OUT, str(error))
         case WorkerCrashed():

@@ -34,6 +34,8 @@ def result_lines(result: Result) -> list[Line]:
     style = _STYLES.get(result.outcome, "red")
     earned = f"{number(result.earned)}/{number(result.points)}"
     lines = [(f"  {result.outcome:<12} {earned:>5}  {result.title}", style)]
+    if result.note:
+        lines.append((f"      {result.note}", ""))
     if result.outcome is Outcome.PASSED or (result.outcome is Outcome.NOT_STARTED and result.message == NOT_STARTED):
         return lines
     details = result.message.splitlines() or [""]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 import torch
@@ -40,30 +41,43 @@ class ReadyMadeAttention(RuntimeError):
 
 
 class NoReadyMade(TorchFunctionMode):
-    """Raise ReadyMadeAttention in the student's own line. A policy, not a boundary: it can be switched off from inside."""
+    """Raise ReadyMadeAttention in the student's own line. A policy, not a boundary: it can be switched off from inside.
+
+    `passed_over` says of the frame of a call that it is not the student's code that calls.
+    """
+
+    def __init__(self, passed_over: Callable[[FrameType], bool]) -> None:
+        super().__init__()
+        self._passed_over = passed_over
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         name = getattr(func, "__name__", None) or str(func)
-        if READY_MADE.search(name):
+        if READY_MADE.search(name) and not self._passed_over(sys._getframe(1)):
             raise ReadyMadeAttention(name)
         return func(*args, **(kwargs or {}))
 
 
 class Operations(TorchDispatchMode):
-    """The tensor operations that run, in order: `"aten.bmm"`, …; and those that mixed tensors of `device` with others."""
+    """The tensor operations that run, in order: `"aten.bmm"`, …; and those that mixed tensors of `device` with others.
 
-    def __init__(self, device: str | None, locate: Callable[[Any], str]) -> None:
+    Those of a frame that is `passed_over`, as above, are left out.
+    """
+
+    def __init__(self, device: str | None, locate: Callable[[Any], str], passed_over: Callable[[FrameType], bool]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.names: list[str] = []
         self.foreign: list[str] = []
         self._device = device
         self._locate = locate
+        self._passed_over = passed_over
 
     def __torch_dispatch__(
         self, func: Any, types: Iterable[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        if self._passed_over(sys._getframe(1)):
+            return func(*args, **(kwargs or {}))
         name = str(func.overloadpacket)
         self.names.append(name)
         if self._device is not None and name not in _MAY_MIX_DEVICES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -30,7 +30,7 @@ class Silent:
 
 def results(*functions: Any, broken: Exception | None = None) -> list[Result]:
     @contextlib.contextmanager
-    def opener(part: str, seed: int) -> Iterator[Transport]:
+    def opener(part: str, seed: int, substitutes: Collection[str] = ()) -> Iterator[Transport]:
         yield Silent(broken)
 
     checks = [record for function in functions if (record := marked(function))]
