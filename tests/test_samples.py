@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from autograder import manifest
+from solutions.attention import complexity, saturation
 from solutions.attention.masking import masked_attention
 from solutions.attention.multi_head import MultiHeadAttention
 from solutions.attention.scaled_dot_product import scaled_dot_product_attention
@@ -26,21 +27,21 @@ from tests.make_zip_sample import TARGET, zip_bytes
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "tests" / "submissions"
 STUBS = ROOT / "student_template" / "attention"
-BUILT = manifest.load(manifest.default_path()).built
+MANIFEST = manifest.load(manifest.default_path())
 MASK = torch.tensor([[0, 1, 0, 0, 1], [1, 1, 0, 0, 0], [1, 1, 1, 1, 1]], dtype=torch.bool)
 
 RIGHT = {  # the parts that are right and independent of what is broken beside them
-    "endless_import": {1, 2},
-    "endless_loop": {1, 3},
-    "exits": {2, 3},
+    "endless_import": {1, 2, 5, 6},
+    "endless_loop": {1, 3, 5, 6},
+    "exits": {2, 3, 5, 6},
     "half_done": {1},
-    "latin1": {1, 3},
+    "latin1": {1, 3, 5, 6},
     "memory_hog": {1, 3},
-    "mixed": {1},
-    "reference_equal": {1, 2, 3},
+    "mixed": {1, 5, 6},
+    "reference_equal": {1, 2, 3, 5, 6},
     "segfault": {1, 2},
     "syntax_error": {1, 3},
-    "zipped.zip": {1, 2, 3},
+    "zipped.zip": {1, 2, 3, 5, 6},
 }
 
 Load = Callable[[str, int], ModuleType]
@@ -62,7 +63,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
         parent = ModuleType(package)
         parent.__path__ = [str(folder)]
         sys.modules[package] = parent
-        slug = BUILT[number - 1].slug
+        slug = MANIFEST.part(number).slug
         spec = importlib.util.spec_from_file_location(f"{package}.{slug}", folder / f"{slug}.py")
         assert spec is not None
         assert spec.loader is not None
@@ -80,7 +81,13 @@ def normal(*shape: int, seed: int) -> Tensor:
 
 
 def answers(module: ModuleType, number: int) -> tuple[Tensor, ...]:
-    """Output and weights of a part on fixed inputs, and the gradients through it."""
+    """Output and weights of a part on fixed inputs, and the gradients through it; of parts 5 and 6, their numbers."""
+    if number == 5:
+        Q, K = normal(5, 6, seed=1), normal(7, 6, seed=2)
+        return tuple(torch.tensor(module.score_statistics(Q, K, scaled=scaled)) for scaled in (True, False))
+    if number == 6:
+        costs = (module.attention_cost(7, 5), module.recurrence_cost(7, 5), module.attention_cost(8192, 64))
+        return tuple(map(torch.tensor, (*costs, module.crossover_length(5), module.score_bytes(7, 3, torch.bfloat16))))
     Q, K, V = (normal(3, 2, 5, width, seed=seed).requires_grad_() for seed, width in enumerate((6, 6, 4)))
     if number == 1:
         output, weights = module.scaled_dot_product_attention(Q, K, V, causal=True)
@@ -101,6 +108,7 @@ def reference(number: int) -> tuple[Tensor, ...]:
         scaled_dot_product_attention=scaled_dot_product_attention,
         masked_attention=masked_attention,
         MultiHeadAttention=MultiHeadAttention,
+        **{name: getattr(part, name) for part in (complexity, saturation) for name in vars(part)},
     )
     return answers(module, number)
 

@@ -1,4 +1,4 @@
-"""What all three parts need: shape checks, and one softmax that knows about forbidden keys."""
+"""What all parts need: shape checks, and one softmax that knows about forbidden keys."""
 import torch
 
 
