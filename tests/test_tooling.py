@@ -185,7 +185,7 @@ def test_other_requirements_are_set_up_anew_and_other_settings_are_not(repositor
     repository.make("check")
     assert repository.log() == SET_UP
     pyproject = (repository.folder / "pyproject.toml").read_text("utf-8")
-    (repository.folder / "pyproject.toml").write_text(pyproject.replace('"torch>=2.6"', '"torch>=2.7"'), "utf-8")
+    (repository.folder / "pyproject.toml").write_text(pyproject.replace('"torch>=2.9"', '"torch>=2.10"'), "utf-8")
     repository.make("check")
     assert repository.log() == SET_UP
 

@@ -354,7 +354,7 @@ def test_what_cannot_be_right_raises(student: Student) -> None:
     for heads in (False, True):
         Q, K, V = student.draw.qkv(student.draw.sizes(), heads=heads)
         mask = student.draw.padding(K.shape[0], K.shape[-2])
-        student.masked_attention(Q, K, V, key_padding_mask=mask)["output"]  # what fits must not raise
+        student.masked_attention(Q, K, V, key_padding_mask=mask)  # what fits must not raise
         _expect_wrong_masks_raise(student, Q, K, V)
         attend = functools.partial(functools.partial, student.masked_attention)
         for called, call in (

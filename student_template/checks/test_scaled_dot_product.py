@@ -63,7 +63,7 @@ def test_causal_sees_only_the_past(student: Student) -> None:
 def test_shapes_that_do_not_fit(student: Student) -> None:
     """Shapes that do not fit each other raise a ValueError."""
     draw, attend = student.draw, student.scaled_dot_product_attention
-    attend(*draw.qkv(draw.sizes()))["output"]  # what fits must not raise
+    attend(*draw.qkv(draw.sizes()))  # what fits must not raise
     for lead_q, lead_k in (((2,), (2,)), ((), ()), ((2, 3), (2, 3)), ((2, 1), (3,))):
         for L_q, d_q, values, causal, why in (
             (5, 6, 7, False, "Q is 6 wide and K is 8 wide"),
