@@ -75,6 +75,13 @@ def expect_close(
     _compare(answer, name, answer[name], expected, tolerance, source, only, look)
 
 
+def expect_count(answer: Answer, name: str, expected: int, *, source: str = "", look: str = "") -> None:
+    """The result `name`, an int, is exactly `expected`."""
+    actual = answer.number(name)
+    if actual != expected:
+        fail(answer, f"{name} is {actual} and must be {expected}" + (f" ({source})." if source else "."), look)
+
+
 def expect_zero(
     answer: Answer,
     name: str,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class CheckFailed(AssertionError):
     """The student's code answered, and the answer is wrong. The text is what the student reads."""
@@ -11,6 +13,7 @@ class StudentRaised(Exception):
     """The student's code raised. Carries plain text only: the exception itself may be the student's own class.
 
     `kinds` are the names of the exception's classes, most derived first (`ValueError`, `Exception`, …);
+    `is_of_stub`: it says that something is not written yet;
     `where` is the innermost line of the student's own files, `"attention/masking.py:41, in masked_attention"`; `called` is the
     call that a check had made, with the shapes of its arguments.
     """
@@ -20,6 +23,7 @@ class StudentRaised(Exception):
         super().__init__(f"{called}:\nraised {raised}" if called else raised)
         self.called = called
         self.kinds = kinds
+        self.is_of_stub = kinds[0] == "NotImplementedError" and re.match(r"part \d+: ", message) is not None
         self.message = message
         self.where = where
 

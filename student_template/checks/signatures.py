@@ -1,21 +1,22 @@
-"""The public names of the assignment: what their arguments and results are called, and what shapes the results must have."""
+"""The public names of the assignment: what their arguments and results are called, and what the results must be."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
-Shape = tuple[int, ...]
+Shape: TypeAlias = tuple[int, ...]
+Result: TypeAlias = Shape | type[float] | type[int]  # a tensor of that shape, or a plain number of that kind
 Arguments = Mapping[str, Any]  # of the call, and of the constructor where there is one
 
 
 @dataclass(frozen=True)
 class Signature:
     parameters: tuple[str, ...]  # of the function, or of `forward`
-    shapes: Callable[[Arguments], dict[str, Shape]]  # the results, in order, for a call that can be right
+    shapes: Callable[[Arguments], Mapping[str, Result]]  # the results, in order, for a call that can be right
     constructor: tuple[str, ...] = ()
 
 
@@ -41,9 +42,26 @@ def _multi_head(given: Arguments) -> dict[str, Shape]:
     return shapes
 
 
+def _pairs(given: Arguments) -> dict[str, Shape]:
+    B, L = given["series"].shape
+    return {"inputs": (B, L - 1), "targets": (B, L - 1)}
+
+
+def _forecasts(given: Arguments) -> dict[str, Shape]:
+    B, L = given["series"].shape
+    return {"forecasts": (B, L), "weights": (B, L, L)}
+
+
 SIGNATURES: Mapping[str, Signature] = {
     "scaled_dot_product_attention": Signature(("Q", "K", "V", "causal"), _attention),
     "causal_mask": Signature(("length", "device"), _square),
     "masked_attention": Signature(("Q", "K", "V", "key_padding_mask", "causal"), _attention),
     "MultiHeadAttention": Signature(("x", "context"), _multi_head, constructor=("d_model", "num_heads")),
+    "circle_embedding": Signature(("length", "period"), lambda given: {"embedding": (given["length"], 2)}),
+    "lag_profile": Signature(("weights",), lambda given: {"profile": tuple(given["weights"].shape[:-1])}),
+    "dominant_lag": Signature(("profile",), lambda given: {"lag": int}),
+    "sinusoidal_positions": Signature(("length", "d_model"), lambda given: {"positions": (given["length"], given["d_model"])}),
+    "next_step_pairs": Signature(("series",), _pairs),
+    "AttentionForecaster": Signature(("series",), _forecasts, constructor=("d_model", "max_length")),
+    "train_forecaster": Signature(("model", "series", "steps", "learning_rate"), lambda given: {"errors": float}),
 }

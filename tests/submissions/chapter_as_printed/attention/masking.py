@@ -14,8 +14,6 @@ def causal_mask(length: int, device: torch.device | str | None = None) -> torch.
 
     Row `i` belongs to query `i` and column `j` to key `j`: the mask is `True` strictly above the diagonal.
     device: where the mask is made; torch's default device when it is None.
-
-    Raises `ValueError` when `length` is negative.
     """
     raise NotImplementedError("part 2: causal_mask")
 
