@@ -18,6 +18,7 @@ from checks.substitutes import exchanged
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "tests" / "submissions"
+VARIANTS = ROOT / "tests" / "variants"
 MANIFEST = manifest.load(manifest.default_path())
 LAYOUT = parts.read().layout
 
@@ -32,6 +33,12 @@ def reference() -> dict[str, str]:
     return read_folder(ROOT / "solutions")[0]
 
 
+def variants(part: str) -> dict[str, dict[str, str]]:
+    """The sources of right solutions of a part in other styles than the reference's, by name."""
+    file = next(each.file for each in MANIFEST.built if each.slug == part)
+    return {path.stem: reference() | {file: path.read_text("utf-8")} for path in sorted((VARIANTS / part).glob("*.py"))}
+
+
 def changed(file: str, *edits: tuple[str, str]) -> dict[str, str]:
     """The reference with edits in one file; each replaces text that has to be there."""
     sources = reference()
@@ -41,8 +48,10 @@ def changed(file: str, *edits: tuple[str, str]) -> dict[str, str]:
     return sources
 
 
-def grade_directly(sources: Mapping[str, str], part: str | None = None, secret: str = "test") -> dict[str, Result]:
-    """The results, by check id, of all checks (or one part's) on these sources, without a sandbox."""
+def grade_directly(
+    sources: Mapping[str, str], part: str | None = None, secret: str = "test", only: str | None = None
+) -> dict[str, Result]:
+    """The results, by check id, of all checks (or one part's, or of these `only` one and what it needs), without a sandbox."""
 
     @contextlib.contextmanager
     def open_transport(slug: str, seed: int, substitutes: Collection[str] = ()) -> Iterator[Transport]:
@@ -51,9 +60,16 @@ def grade_directly(sources: Mapping[str, str], part: str | None = None, secret: 
         yield Direct(Package(texts), layout)
 
     chosen = [check for check in all_checks() if part in (None, check.part)]
+    if only is not None:
+        needed = _with_needs(only, {check.name: check.needs for check in chosen})
+        chosen = [check for check in chosen if check.name in needed]
     uses = {each.slug: each.uses for each in MANIFEST.built}
     results = run.run(chosen, open_transport, lambda check: seed_for(secret, check.id), uses=uses)
     return {f"{result.part}::{result.check}": result for result in results}
+
+
+def _with_needs(name: str, needs: Mapping[str, tuple[str, ...]]) -> set[str]:
+    return {name}.union(*(_with_needs(each, needs) for each in needs[name]))
 
 
 def lost(results: Mapping[str, Result]) -> dict[str, Outcome]:

@@ -25,8 +25,10 @@ def test_the_reference_passes_every_check(secret: str) -> None:
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_caught_by_the_check_that_describes_it(name: str) -> None:
     mistake = MISTAKES[name]
-    part = next(part.slug for part in MANIFEST.built if part.file == mistake["file"])
-    results = grade_directly(changed(mistake["file"], (mistake["old"], mistake["new"])), part)
+    described = next(part for part in MANIFEST.built if part.file == mistake["file"])
+    part, slow = described.slug, described.limits.seconds > 5  # of a part that trains, all the checks would take minutes
+    only = mistake["caught_by"] if slow and not mistake.get("alone") else None
+    results = grade_directly(changed(mistake["file"], (mistake["old"], mistake["new"])), part, only=only)
     ended = results[f"{part}::{mistake['caught_by']}"].outcome
     assert ended in (Outcome.FAILED, Outcome.RAISED), f"{ended}; lost were {lost(results)}"
     assert Outcome.GRADER_ERROR not in lost(results).values()
@@ -63,6 +65,18 @@ def test_nonsense_is_worth_little_and_makes_no_check_stumble(answer: str) -> Non
     text += "        K = V = Q if context is None else context\n"
     text += f"        found = {answer}\n"
     text += "        return found if need_weights or not isinstance(found, tuple) or not found else found[0]\n"
+    header, body = f"        Q = K = V = torch.zeros(3, 3)\n        return {answer}\n", ""
+    for name in (
+        "circle_embedding",
+        "lag_profile",
+        "dominant_lag",
+        "sinusoidal_positions",
+        "next_step_pairs",
+        "train_forecaster",
+    ):
+        body += f"def {name}(*args, **options):\n{header}"
+    text += body + "class AttentionForecaster(torch.nn.Linear):\n    def forward(self, Q):\n        K = V = Q\n"
+    text += f"        return {answer}\n"
     results = grade_directly({part.file: text for part in MANIFEST.built})
     assert not {name: result.message for name, result in results.items() if result.outcome is Outcome.GRADER_ERROR}
     earned = {name: result.earned for name, result in results.items() if result.earned}

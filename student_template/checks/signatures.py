@@ -53,6 +53,17 @@ def _cost(given: Arguments) -> Mapping[str, Result]:
 STATISTICS = ("variance", "max_weight", "entropy", "sensitivity")  # the fields of ScoreStatistics
 COSTS = ("multiply_adds", "stored_scores", "sequential_steps")  # of Cost
 
+
+def _pairs(given: Arguments) -> dict[str, Shape]:
+    B, L = given["series"].shape
+    return {"inputs": (B, L - 1), "targets": (B, L - 1)}
+
+
+def _forecasts(given: Arguments) -> dict[str, Shape]:
+    B, L = given["series"].shape
+    return {"forecasts": (B, L), "weights": (B, L, L)}
+
+
 SIGNATURES: Mapping[str, Signature] = {
     "scaled_dot_product_attention": Signature(("Q", "K", "V", "causal"), _attention),
     "causal_mask": Signature(("length", "device"), _square),
@@ -65,4 +76,11 @@ SIGNATURES: Mapping[str, Signature] = {
     "recurrence_cost": Signature(("length", "width"), _cost),
     "crossover_length": Signature(("width",), lambda given: {"length": int}),
     "score_bytes": Signature(("length", "num_heads", "dtype"), lambda given: {"bytes": int}),
+    "circle_embedding": Signature(("length", "period"), lambda given: {"embedding": (given["length"], 2)}),
+    "lag_profile": Signature(("weights",), lambda given: {"profile": tuple(given["weights"].shape[:-1])}),
+    "dominant_lag": Signature(("profile",), lambda given: {"lag": int}),
+    "sinusoidal_positions": Signature(("length", "d_model"), lambda given: {"positions": (given["length"], given["d_model"])}),
+    "next_step_pairs": Signature(("series",), _pairs),
+    "AttentionForecaster": Signature(("series",), _forecasts, constructor=("d_model", "max_length")),
+    "train_forecaster": Signature(("model", "series", "steps", "learning_rate"), lambda given: {"errors": float}),
 }

@@ -59,6 +59,15 @@ class Answer:
             raise CheckFailed(f"{self.described}:\n{name} came back as {describe(value)}, and must be {wanted}.")
         return number
 
+    def numbers(self, name: str, count: int) -> list[float]:
+        """The result of that name, a list of so many plain floats; CheckFailed where it is none."""
+        value = self._result(name)
+        if not isinstance(value, tuple) or not all(type(each) is float for each in value):
+            raise CheckFailed(f"{self.described}:\n{name} came back as {describe(value)}, and must be a list of floats.")
+        if len(value) != count:
+            raise CheckFailed(f"{self.described}:\n{name} has {len(value)} entries, and must have {count}.")
+        return list(value)
+
     def _result(self, name: str) -> Value:
         value, results = self.reply.value, self.results
         if len(results) == 1:
@@ -95,13 +104,15 @@ class Answer:
 
     @property
     def described(self) -> str:
-        """The call with the shapes of its tensors: how every message begins."""
+        """The call with its modules and the shapes of its tensors: how every message begins."""
         tensors = {name: value for name, value in self.arguments.items() if isinstance(value, Tensor)}
-        if not tensors:
+        shapes = {name: f"{tuple(value.shape)}" for name, value in tensors.items()}
+        told = {name: value.shown for name, value in self.arguments.items() if isinstance(value, Target)} | shapes
+        if not told:
             return self.call
         dtypes = {dtype_name(value.dtype) for value in tensors.values() if value.is_floating_point()} - {"float32"}
-        shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in tensors.items())
-        return f"{self.call} with {shapes}" + (f" in {', '.join(sorted(dtypes))}" if dtypes else "")
+        listed = ", ".join(f"{name} {text}" for name, text in told.items())
+        return f"{self.call} with {listed}" + (f" in {', '.join(sorted(dtypes))}" if dtypes else "")
 
     @property
     def after(self) -> dict[str, Value]:
@@ -252,8 +263,11 @@ def describe(value: Value) -> str:
 
 
 def _written(name: str, arguments: Mapping[str, Value], named: bool = True) -> str:
-    """`masked_attention(Q, K, V, key_padding_mask, causal=True)`: tensors by name, anything else by value."""
-    parts = [key if isinstance(value, Tensor) else f"{key}={value}" if named else f"{value}" for key, value in arguments.items()]
+    """`masked_attention(Q, K, V, key_padding_mask, causal=True)`: tensors and modules by name, anything else by value."""
+    parts = [
+        key if isinstance(value, Tensor | Target) else f"{key}={value}" if named else f"{value}"
+        for key, value in arguments.items()
+    ]
     return f"{name}({', '.join(parts)})"
 
 

@@ -128,6 +128,7 @@ def test_no_gradient_where_there_is_no_graph() -> None:
         ("x.masked_fill(torch.ones(3, 3, device=x.device).bool(), 0) * 3**0.5", False),
         ("x if x.sum() > 0 else -x", False),
         ("x.sum().item()", False),
+        ("x[x > 0]", False),
     ],
 )
 def test_devices_are_compared_on_meta(body: str, foreign: bool) -> None:
