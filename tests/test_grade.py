@@ -18,14 +18,15 @@ from typing import Any
 import pytest
 
 from autograder import secret
+from autograder.manifest import Part
 from checks.errors import BadUsage
 
 from .support import MANIFEST, ROOT, SAMPLES, all_checks
 
 SECRET = "a secret that only these tests use"
 
-# Score of each part, and how its checks end besides passing; `*` stands for all of the part's checks. Parts at the end that are
-# left out are not begun.
+# Score of parts 1, 2 and 3, and how their checks end besides passing; `*` stands for all of the part's checks. Each of the other
+# parts is right where the sample has a file for it, and not started where it has none or the stub.
 CLASS: dict[str, tuple[Any, ...]] = {
     "chapter_as_printed": (18, 0, 2, {"masking": {"not started": "*"}}),
     "endless_import": (20, 20, 0, {"multi_head": {"timed out": "*"}}),
@@ -35,12 +36,18 @@ CLASS: dict[str, tuple[Any, ...]] = {
     "latin1": (20, 0, 25, {"masking": {"raised": "*"}}),
     "memory_hog": (20, 1.5, 25, {"masking": {"crashed": None, "skipped": None}}),
     "mixed": (20, None, None, {"masking": {"failed": None, "skipped": None}, "multi_head": {"failed": None, "skipped": None}}),
-    "reference_equal": (20, 20, 25, 15, {}),
+    "reference_equal": (20, 20, 25, {}),
     "segfault": (20, 20, 1, {"multi_head": {"crashed": None, "skipped": None, "failed": 0}}),
     "syntax_error": (20, 0, 25, {"masking": {"raised": "*"}}),
-    "untouched_template": (0, 0, 0, 0, {part.slug: {"not started": "*"} for part in MANIFEST.built}),
-    "zipped": (20, 20, 25, 15, {}),
+    "untouched_template": (0, 0, 0, {part.slug: {"not started": "*"} for part in MANIFEST.built}),
+    "zipped": (20, 20, 25, {}),
 }
+
+
+def begun(name: str, part: Part) -> bool:
+    folder = ROOT / "tests" / "zip_sample" / "alice_hw" if name == "zipped" else SAMPLES / name
+    file, stub = folder / part.file, ROOT / "student_template" / part.file
+    return file.is_file() and file.read_bytes() != stub.read_bytes()
 
 
 def autograder(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -77,9 +84,9 @@ def outcomes(report: dict[str, Any], part: str) -> Counter[str]:
 @pytest.mark.parametrize("name", CLASS)
 def test_each_sample_loses_what_it_should_and_no_more(graded: Path, name: str) -> None:
     *scores, ends = CLASS[name]
-    not_begun = MANIFEST.built[len(scores) :]
-    scores += [0] * len(not_begun)
-    ends = ends | {part.slug: {"not started": "*"} for part in not_begun}
+    for part in MANIFEST.built[len(scores) :]:
+        scores.append(part.points if begun(name, part) else 0)
+        ends = ends if begun(name, part) else {**ends, part.slug: {"not started": "*"}}
     report = results(graded, name)
     for part, score in zip(MANIFEST.built, scores, strict=True):
         earned = report["extra_data"]["parts"][part.slug]
@@ -165,8 +172,8 @@ def test_a_submission_without_the_folder_gets_a_report_of_its_own(tmp_path: Path
     assert "holds no folder attention/" in results(tmp_path / "out", "lost")["output"]
     assert results(tmp_path / "out", "lost")["score"] == 0
     rows = list(csv.DictReader((tmp_path / "out" / "grades.csv").read_text("utf-8").splitlines()))
-    points = str(sum(part.points for part in MANIFEST.built))
-    assert [(row["submission"], row["max_score"]) for row in rows] == [("lost", points), ("right", points)]
+    most = str(sum(part.points for part in MANIFEST.built if not part.extra_credit))
+    assert [(row["submission"], row["max_score"]) for row in rows] == [("lost", most), ("right", most)]
 
 
 @pytest.mark.parametrize(
