@@ -36,11 +36,11 @@ CLASS: dict[str, tuple[Any, ...]] = {
     "latin1": (20, 0, 25, {"masking": {"raised": "*"}}),
     "memory_hog": (20, 1.5, 25, {"masking": {"crashed": None, "skipped": None}}),
     "mixed": (20, None, None, {"masking": {"failed": None, "skipped": None}, "multi_head": {"failed": None, "skipped": None}}),
-    "reference_equal": (20, 20, 25, 15, {}),
+    "reference_equal": (20, 20, 25, {}),
     "segfault": (20, 20, 1, {"multi_head": {"crashed": None, "skipped": None, "failed": 0}}),
     "syntax_error": (20, 0, 25, {"masking": {"raised": "*"}}),
-    "untouched_template": (0, 0, 0, 0, {part.slug: {"not started": "*"} for part in MANIFEST.built}),
-    "zipped": (20, 20, 25, 15, {}),
+    "untouched_template": (0, 0, 0, {part.slug: {"not started": "*"} for part in MANIFEST.built}),
+    "zipped": (20, 20, 25, {}),
 }
 
 

@@ -132,6 +132,14 @@ def test_a_hint_that_the_message_gives_already_is_not_given_twice() -> None:
     assert told["output"] == "0.2 is wrong.\nLook at: line 3"
 
 
+@pytest.mark.parametrize("hidden", [False, True])
+def test_what_anyone_may_know_is_told_of_every_check(hidden: bool) -> None:
+    note = "It passes with a right masking.py in place of yours."
+    told = entry(result(hidden=hidden, note=note))
+    assert (told["output"], told["score"]) == (f"Passed.\n{note}", 2)
+    assert note in entry(result(hidden=hidden, outcome=Outcome.FAILED, note=note))["output"]
+
+
 def test_a_grader_error_is_provisional_and_says_that_it_is_no_fault_of_the_students() -> None:
     made = report(result(outcome=Outcome.GRADER_ERROR, message="Traceback: KeyError"), result())
     document = json.loads(results_json(made))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -170,6 +172,21 @@ def test_ready_made_attention_is_refused_where_it_is_not_allowed(body: str) -> N
     assert "attention/part.py:9" in caught.value.where
     allowed = direct("", library=source.replace("def f", "def g"))
     assert allowed.perform(Call("g", (torch.ones(2, 3, 4),))).value.shape == (2, 3, 4)
+
+
+def test_a_substitute_may_call_ready_made_attention_and_is_not_watched() -> None:
+    own = HEADER + "from .other import helped\ndef f(x): return helped(x) + {}"
+    other = HEADER + "def helped(x): return F.scaled_dot_product_attention(x, x, x) + 1"
+    layout = replace(LAYOUT, substitutes=frozenset({"other"}))
+
+    def perform(more: str, **options: Any) -> Reply:
+        package = Package({"attention/part.py": own.format(more), "attention/other.py": other})
+        return Direct(package, layout).perform(Call("f", (torch.ones(2, 3, 4),), **options))
+
+    assert perform("0", count=True).operations == ("aten.add",)
+    with pytest.raises(StudentRaised, match="is ready-made attention") as caught:
+        perform("F.scaled_dot_product_attention(x, x, x)")
+    assert "attention/part.py" in caught.value.where
 
 
 def test_what_leaves() -> None:

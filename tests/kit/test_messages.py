@@ -203,6 +203,33 @@ def test_error_texts() -> None:
     assert "must show the size 8" in message(compare.expect_tells, "Q: 6 is not 18", "f", ("Q",), (6, 8))
 
 
+def trained(*errors: object) -> Answer:
+    student = Student(Canned(Reply(value=errors)), Draw(0))
+    model = student.AttentionForecaster(8, 16)
+    told: Answer = student.train_forecaster(model, torch.zeros(2, 5), steps=2, learning_rate=0.5)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("errors", "told"),
+    [
+        ((0.5, 1), "errors came back as a tuple of 2 (0.5, 1), and must be a list of floats."),
+        ((0.5, OUTPUT), "must be a list of floats"),
+        ((0.5,), "errors has 1 entries, and must have 2."),
+    ],
+)
+def test_a_list_of_numbers(errors: tuple[object, ...], told: str) -> None:
+    assert trained(0.5, math.inf).numbers("errors", 2) == [0.5, math.inf]
+    assert told in message(trained(*errors).numbers, "errors", 2)
+
+
+def test_a_module_is_an_argument_like_any_other() -> None:
+    told = message(trained().numbers, "errors", 2)
+    assert told.startswith(
+        "train_forecaster(model, series, steps=2, learning_rate=0.5) with model AttentionForecaster(8, 16), series (2, 5):"
+    )
+
+
 def test_an_argument_that_was_written_to() -> None:
     student = Student(Canned(Reply(value=(OUTPUT, WEIGHTS), after=(Q, K + 1, V))), Draw(0))
     told = message(compare.expect_unchanged, student.scaled_dot_product_attention.observe(Q, K, V, after=True))

@@ -190,7 +190,7 @@ def test_failures_arrive_cut_and_clean() -> None:
 
 def test_sources_and_layout_arrive() -> None:
     sources = {"attention/a.py": "x = 'é'\n", "attention/b.py": "", "attention/c/d.py": "\0y"}
-    layout = Layout("attention", {"f": "a"}, frozenset({"library"}))
+    layout = Layout("attention", {"f": "a"}, frozenset({"library"}), frozenset({"masking"}))
     assert wire.decode_setup(wire.encode_setup(sources, layout)) == (sources, layout)
 
 
