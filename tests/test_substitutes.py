@@ -23,6 +23,7 @@ from .support import LAYOUT, MANIFEST, ROOT, all_checks, changed, grade_directly
 
 FOLDER = Path(substitutes.__file__).parent
 SLUGS = sorted({slug for part in MANIFEST.parts for slug in part.uses})
+THREE = ("scaled_dot_product", "masking", "multi_head")
 WRONG = (
     "def f(:",
     "raise SystemExit",
@@ -58,7 +59,7 @@ def test_a_substitute_is_right(slug: str) -> None:
 
 @pytest.mark.parametrize("text", WRONG)
 def test_a_wrong_part_2_costs_part_3_nothing(text: str) -> None:
-    results = grade_directly(without("attention/masking.py", text))
+    results = grade_directly(without("attention/masking.py", text), THREE)
     assert not [name for name in lost(results) if not name.startswith("masking::")]
     noted = [result for result in results.values() if result.note]
     assert {result.part for result in noted} == {"multi_head"}
@@ -69,7 +70,7 @@ def test_what_was_right_all_along_is_not_noted() -> None:
     own = without("attention/masking.py", "")
     own["attention/helpers.py"] = reference()["attention/masking.py"]
     own["attention/multi_head.py"] = own["attention/multi_head.py"].replace("from .masking", "from .helpers")
-    results = grade_directly(own)
+    results = grade_directly(own, THREE)
     assert not [name for name in lost(results) if not name.startswith("masking::")]
     assert not [result for result in results.values() if result.note]
 
@@ -77,12 +78,12 @@ def test_what_was_right_all_along_is_not_noted() -> None:
 def test_what_is_wrong_in_part_3_itself_is_found_all_the_same() -> None:
     sources = changed("attention/multi_head.py", (".transpose(1, 2).flatten(start_dim=2)", ".flatten(start_dim=2).view(x.shape)"))
     alone = grade_directly(sources, "multi_head")
-    both = grade_directly(sources | {"attention/masking.py": WRONG[-1]})
+    both = grade_directly(sources | {"attention/masking.py": WRONG[-1]}, THREE)
     of_part = {name: outcome for name, outcome in lost(both).items() if name.startswith("multi_head::")}
     assert of_part
     assert of_part == lost(alone)
     failed = next(result for result in both.values() if result.outcome is Outcome.FAILED and result.part == "multi_head")
-    assert "fails also with a right masking.py in place of yours" in failed.note
+    assert "With a right masking.py in place of yours it fails, too" in failed.note
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_nobody_earns_a_part_by_calling_another(file: str, text: str) -> None:
 def test_ready_made_attention_stays_forbidden_beside_a_substitute(body: str, told: str) -> None:
     text = reference()["attention/multi_head.py"].replace("masked_attention(Q, K, V, key_padding_mask, causal)", body)
     text = text.replace("import torch\n", "import torch\nimport torch.nn.functional as F\n", 1)
-    results = grade_directly({"attention/multi_head.py": text, "attention/masking.py": WRONG[-1]})
+    results = grade_directly({"attention/multi_head.py": text, "attention/masking.py": WRONG[-1]}, THREE)
     result = results["multi_head::test_no_ready_made_attention"]
     assert (result.outcome, told in result.message) == (Outcome.RAISED, True)
 
@@ -143,5 +144,7 @@ def test_a_second_opinion_without_an_answer_changes_nothing() -> None:
     for outcome in (Outcome.RAISED, Outcome.TIMED_OUT, Outcome.CRASHED, Outcome.SKIPPED, Outcome.NOT_STARTED):
         ended = run._second_opinion(first, Ending(outcome, "other", seconds=2), ("masking",))
         assert ended == Ending(Outcome.FAILED, "wrong", seconds=3)
+    same = run._second_opinion(first, Ending(Outcome.FAILED, "wrong"), ("masking",))
+    assert (same.message, same.note) == ("wrong", ""), "the other part has nothing to do with it"
     ended = run._second_opinion(first, Ending(Outcome.GRADER_ERROR, "oops"), ("masking",))
     assert ended.outcome is Outcome.GRADER_ERROR

@@ -134,8 +134,8 @@ def _suspects(part: str, uses: Mapping[str, Sequence[str]], results: Mapping[str
 def _second_opinion(first: Ending, again: Ending, substitutes: tuple[str, ...]) -> Ending:
     """What to believe of a check that did not pass, and of the same one with the files of other parts exchanged.
 
-    A pass is a pass, and where it fails again the message is about this part alone. If it comes to no answer, as where the
-    student's parts share more than their public names, things stay as they were.
+    A pass is a pass, and where it fails in another way the message is about this part alone. If it comes to no answer, as
+    where the student's parts share more than their public names, things stay as they were.
     """
     files = " and ".join(f"{slug}.py" for slug in substitutes)
     again = replace(again, seconds=first.seconds + again.seconds)
@@ -144,8 +144,8 @@ def _second_opinion(first: Ending, again: Ending, substitutes: tuple[str, ...]) 
             return replace(
                 again, note=f"It passes with a right {files} in place of yours: what is wrong there is not charged here."
             )
-        case Outcome.FAILED:
-            return replace(again, note=f"It fails also with a right {files} in place of yours, and as follows.")
+        case Outcome.FAILED if again.message != first.message:
+            return replace(again, note=f"With a right {files} in place of yours it fails, too, and as follows.")
         case Outcome.GRADER_ERROR:
             return again
     return replace(first, seconds=again.seconds)
