@@ -56,11 +56,11 @@ class Grader:
         """Fresh workers on this submission; the isolation that each of them achieved is added to `tiers`."""
 
         @contextlib.contextmanager
-        def open_transport(part: str, seed: int) -> Iterator[Transport]:
+        def open_transport(part: str, seed: int, memory_mib: int | None = None) -> Iterator[Transport]:
             of_part = self.manifest.part(part)
             if reason := submission.problems.get(of_part.file):
                 raise StudentRaised(("UnreadableFile",), reason)
-            limits = Limits(of_part.limits.seconds, of_part.limits.memory_mib)
+            limits = Limits(of_part.limits.seconds, memory_mib or of_part.limits.memory_mib)
             with self.sandbox.session(submission.sources, layout(self.manifest), limits, seed) as transport:
                 tiers.add(transport.isolation)
                 yield transport

@@ -44,7 +44,7 @@ def grade_directly(sources: Mapping[str, str], part: str | None = None, secret: 
     """The results, by check id, of all checks (or one part's) on these sources, without a sandbox."""
 
     @contextlib.contextmanager
-    def open_transport(slug: str, seed: int) -> Iterator[Transport]:
+    def open_transport(slug: str, seed: int, memory_mib: int | None = None) -> Iterator[Transport]:
         seed_everything(seed)
         yield Direct(Package(sources), LAYOUT)
 

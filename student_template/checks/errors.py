@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class CheckFailed(AssertionError):
     """The student's code answered, and the answer is wrong. The text is what the student reads."""
@@ -18,6 +20,7 @@ class StudentRaised(Exception):
     def __init__(self, kinds: tuple[str, ...], message: str, where: str = "", called: str = "") -> None:
         raised = f"{kinds[0]}: {message}" if message else kinds[0]
         super().__init__(f"{called}:\nraised {raised}" if called else raised)
+        self.not_started = kinds[0] == "NotImplementedError" and re.match(r"part \d+: ", message) is not None  # it is a stub
         self.called = called
         self.kinds = kinds
         self.message = message

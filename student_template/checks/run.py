@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from .calls import Load, Transport
 from .draw import Draw
@@ -15,8 +15,15 @@ from .errors import CheckFailed, StudentRaised, WorkerCrashed, WorkerTimedOut
 from .records import NOT_STARTED, Check, Outcome, Result
 from .student import Student
 
-Opener = Callable[[str, int], AbstractContextManager[Transport]]
-"""Opens a fresh transport for a part's slug, with a seed for what the student's code draws itself."""
+
+class Opener(Protocol):
+    """Opens a fresh transport."""
+
+    def __call__(self, part: str, seed: int, memory_mib: int | None = None, /) -> AbstractContextManager[Transport]:
+        """For a part's slug, with a seed for what the student's code draws itself; a limit of memory other than the part's
+        own is kept where memory is limited at all.
+        """
+        ...
 
 
 _SAID_ABOVE = "The file of this part does not load: see the first check of the part."
@@ -70,7 +77,9 @@ def load(part: str, opener: Opener) -> Ending:
 
 def run_one(check: Check, opener: Opener, seed: int) -> Ending:
     """One check on one fresh transport."""
-    return _ending(lambda transport: check.function(Student(transport, Draw(seed))), lambda: opener(check.part, seed))
+    return _ending(
+        lambda transport: check.function(Student(transport, Draw(seed))), lambda: opener(check.part, seed, check.memory_mib)
+    )
 
 
 def result(check: Check, ending: Ending) -> Result:
@@ -129,7 +138,7 @@ def ending_of(error: BaseException) -> Ending:
 
 
 def _raised(error: StudentRaised) -> tuple[Outcome, str]:
-    if error.kinds[0] == "NotImplementedError" and re.match(r"part \d+: ", error.message):
+    if error.not_started:
         return Outcome.NOT_STARTED, NOT_STARTED
     if error.kinds[0] == "ModuleNotFoundError" and error.message.startswith("there is no file"):
         return Outcome.NOT_STARTED, f"{error.message[0].upper()}{error.message[1:]}."

@@ -1,21 +1,23 @@
-"""The public names of the assignment: what their arguments and results are called, and what shapes the results must have."""
+"""The public names of the assignment: what their arguments and results are called, and what the results must be."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
+from torch import nn
 
-Shape = tuple[int, ...]
+Shape: TypeAlias = tuple[int, ...]
+Result: TypeAlias = Shape | type[Any]  # a tensor of that shape; or a float, an int, a module
 Arguments = Mapping[str, Any]  # of the call, and of the constructor where there is one
 
 
 @dataclass(frozen=True)
 class Signature:
     parameters: tuple[str, ...]  # of the function, or of `forward`
-    shapes: Callable[[Arguments], dict[str, Shape]]  # the results, in order, for a call that can be right
+    shapes: Callable[[Arguments], Mapping[str, Result]]  # the results, in order, for a call that can be right
     constructor: tuple[str, ...] = ()
 
 
@@ -26,6 +28,10 @@ def _attention(given: Arguments) -> dict[str, Shape]:
         "output": (*torch.broadcast_shapes(scores, V[:-2]), Q[-2], V[-1]),
         "weights": (*scores, Q[-2], K[-2]),
     }
+
+
+def _output(given: Arguments) -> dict[str, Shape]:
+    return {"output": _attention(given)["output"]}
 
 
 def _square(given: Arguments) -> dict[str, Shape]:
@@ -41,9 +47,19 @@ def _multi_head(given: Arguments) -> dict[str, Shape]:
     return shapes
 
 
+def _library(given: Arguments) -> dict[str, Shape]:
+    query, key = given["query"].shape, given["key"].shape
+    return {"output": tuple(query), "weights": (*query[:-1], key[-2])}
+
+
+LIBRARY = Signature(("query", "key", "value"), _library)  # torch's own nn.MultiheadAttention
 SIGNATURES: Mapping[str, Signature] = {
     "scaled_dot_product_attention": Signature(("Q", "K", "V", "causal"), _attention),
     "causal_mask": Signature(("length", "device"), _square),
     "masked_attention": Signature(("Q", "K", "V", "key_padding_mask", "causal"), _attention),
     "MultiHeadAttention": Signature(("x", "context"), _multi_head, constructor=("d_model", "num_heads")),
+    "to_library": Signature(("mha",), lambda given: {"library": nn.Module}),
+    "library_difference": Signature(("mha", "x", "causal", "key_padding_mask"), lambda given: {"difference": float}),
+    "fused_attention": Signature(("Q", "K", "V", "key_padding_mask", "causal"), _output),
+    "streaming_attention": Signature(("Q", "K", "V", "causal", "block_size"), _output),
 }

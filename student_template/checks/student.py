@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor
 from .calls import Assign, Call, Describe, Make, ModuleRef, Opaque, Reply, Transport, Value
 from .draw import Draw
 from .errors import CheckFailed, StudentRaised, WorkerCrashed
-from .signatures import SIGNATURES, Shape, Signature
+from .signatures import SIGNATURES, Result, Signature
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Answer:
 
     call: str  # "masked_attention(Q, K, V, key_padding_mask, causal=True)"
     arguments: Mapping[str, Value]
-    shapes: Callable[[], Mapping[str, Shape]]  # what the results must have, by name, in order
+    shapes: Callable[[], Mapping[str, Result]]  # what the results must be, by name, in order: a shape, or a kind of number
     reply: Reply
 
     def __getitem__(self, name: str) -> Tensor:
@@ -38,15 +39,41 @@ class Answer:
 
     def tensor(self, name: str) -> Tensor:
         """The result of that name, a tensor of any shape."""
-        value, results = self.reply.value, self.results
-        if len(results) > 1:
-            if not isinstance(value, tuple) or len(value) != len(results):
-                wanted = f"a tuple of {len(results)}: ({', '.join(results)})"
-                raise CheckFailed(f"{self.described}:\ncame back as {describe(value)}, and must be {wanted}.")
-            value = value[results.index(name)]
+        value = self._result(name)
         if not isinstance(value, Tensor):
             raise CheckFailed(f"{self.described}:\n{name} came back as {describe(value)}, and must be a tensor.")
         return value
+
+    def number(self, name: str) -> float:
+        """The result of that name, a plain number of the kind that the contract gives it; CheckFailed where it is none.
+
+        Where a float is due, an int and a tensor without dimensions will do. Where an int is due, nothing else does: not a
+        bool, and not a float of the same value.
+        """
+        value, kind = self._result(name), self.shapes()[name]
+        number = value.item() if kind is float and isinstance(value, Tensor) and value.shape == () else value
+        if kind is float and type(number) is int:
+            number = _nearest_float(number)
+        if type(number) is not kind:
+            wanted = "a float" if kind is float else "an int"
+            raise CheckFailed(f"{self.described}:\n{name} came back as {describe(value)}, and must be {wanted}.")
+        return number
+
+    def module(self, name: str) -> ModuleRef:
+        """The result of that name, a module."""
+        value = self._result(name)
+        if not isinstance(value, ModuleRef):
+            raise CheckFailed(f"{self.described}:\n{name} came back as {describe(value)}, and must be a module.")
+        return value
+
+    def _result(self, name: str) -> Value:
+        value, results = self.reply.value, self.results
+        if len(results) == 1:
+            return value
+        if not isinstance(value, tuple) or len(value) != len(results):
+            wanted = f"a tuple of {len(results)}: ({', '.join(results)})"
+            raise CheckFailed(f"{self.described}:\ncame back as {describe(value)}, and must be {wanted}.")
+        return value[results.index(name)]
 
     def gradient(self, name: str) -> Tensor:
         """The gradient at an argument (`"Q"`) or a parameter (`"W_q"`); CheckFailed where none arrives.
@@ -74,13 +101,15 @@ class Answer:
 
     @property
     def described(self) -> str:
-        """The call with the shapes of its tensors: how every message begins."""
+        """The call with its modules and the shapes of its tensors: how every message begins."""
         tensors = {name: value for name, value in self.arguments.items() if isinstance(value, Tensor)}
-        if not tensors:
+        shapes = {name: f"{tuple(value.shape)}" for name, value in tensors.items()}
+        told = {name: value.shown for name, value in self.arguments.items() if isinstance(value, Target)} | shapes
+        if not told:
             return self.call
         dtypes = {_short(value.dtype) for value in tensors.values() if value.is_floating_point()} - {"float32"}
-        shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in tensors.items())
-        return f"{self.call} with {shapes}" + (f" in {', '.join(sorted(dtypes))}" if dtypes else "")
+        listed = ", ".join(f"{name} {text}" for name, text in told.items())
+        return f"{self.call} with {listed}" + (f" in {', '.join(sorted(dtypes))}" if dtypes else "")
 
     @property
     def after(self) -> dict[str, Value]:
@@ -135,10 +164,14 @@ class Target:
             called = Answer(written, arguments, shapes, Reply()).described
             raise StudentRaised(error.kinds, error.message, error.where, called) from None
 
+    def describe(self) -> Reply:
+        """Of a module: its parameters, mode and plain attributes as they are now."""
+        assert self.module is not None
+        return self.transport.perform(Describe(self.module))
+
     def state(self) -> Mapping[str, Tensor]:
         """Of a module: its parameters and buffers as they are now, by full name."""
-        assert self.module is not None
-        return self.transport.perform(Describe(self.module)).state
+        return self.describe().state
 
     def assign(self, state: Mapping[str, Tensor]) -> None:
         """Of a module: write these values into its parameters and buffers."""
@@ -160,6 +193,15 @@ class Student:
         if signature.constructor:
             return _Maker(self._transport, name, signature)
         return Target(self._transport, name, signature)
+
+    @property
+    def stand_in(self) -> _Maker:
+        """Makes a multi-head layer of the checks' own (see `stand_in.py`) where the student's code is."""
+        return _Maker(self._transport, "@MultiHeadAttention", SIGNATURES["MultiHeadAttention"])
+
+    def returned(self, answer: Answer, name: str, signature: Signature) -> Target:
+        """A module that came back from a call, to be called in turn."""
+        return Target(self._transport, "forward", signature, answer.module(name).index, shown=answer.call)
 
     def gradients(self, target: Target, *args: Value, upstream: Sequence[Tensor | None], **kwargs: Value) -> Answer:
         """Call `target`, and ask for the gradients of `Σ <upstream, result>` at every argument and parameter."""
@@ -184,7 +226,7 @@ class _Maker:
         weights = weights or {}
         reply = self.transport.perform(Make(self.name, args, kwargs, weights, dtype, training))
         constructed = dict(zip(self.signature.constructor, args, strict=False)) | kwargs
-        shown = _written(self.name, constructed, named=False)
+        shown = _written(self.name.removeprefix("@"), constructed, named=False)
         for name, weight in weights.items():
             _expect_projection(shown, name, tuple(weight.shape), reply.parameters)
         return Target(
@@ -209,6 +251,14 @@ def _sent(value: Value) -> Value:
     return ModuleRef(value.module) if isinstance(value, Target) and value.module is not None else value
 
 
+def _nearest_float(number: int) -> float:
+    """An infinity for an int beyond all floats."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
 def describe(value: Value) -> str:
     """A value in a few words."""
     if isinstance(value, Tensor):
@@ -223,8 +273,11 @@ def describe(value: Value) -> str:
 
 
 def _written(name: str, arguments: Mapping[str, Value], named: bool = True) -> str:
-    """`masked_attention(Q, K, V, key_padding_mask, causal=True)`: tensors by name, anything else by value."""
-    parts = [key if isinstance(value, Tensor) else f"{key}={value}" if named else f"{value}" for key, value in arguments.items()]
+    """`masked_attention(Q, K, V, key_padding_mask, causal=True)`: tensors and modules by name, anything else by value."""
+    parts = [
+        key if isinstance(value, Tensor | Target) else f"{key}={value}" if named else f"{value}"
+        for key, value in arguments.items()
+    ]
     return f"{name}({', '.join(parts)})"
 
 

@@ -188,7 +188,8 @@ def test_integers_of_a_module() -> None:
 
 
 def test_modules_go_by_their_number() -> None:
-    source = "class Module(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.inner = nn.Linear(2, 2, bias=False)\n"
+    source = "class Module(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    source += "        self.inner = nn.Linear(2, 2, bias=False)\n"
     source += "def f(module, again=None):\n    with torch.no_grad():\n        module.inner.weight.fill_(3)\n"
     source += "    return module.inner, module, again is module"
     transport = direct(source)
