@@ -67,11 +67,13 @@ class Grader:
         slow = [0]  # checks that timed out so far
 
         @contextlib.contextmanager
-        def open_transport(part: str, seed: int, substitutes: Collection[str] = ()) -> Iterator[Transport]:
+        def open_transport(
+            part: str, seed: int, substitutes: Collection[str] = (), memory_mib: int | None = None
+        ) -> Iterator[Transport]:
             of_part = self.manifest.part(part)
             if reason := submission.problems.get(of_part.file):
                 raise StudentRaised(("UnreadableFile",), reason)
-            limits = Limits(of_part.limits.seconds, of_part.limits.memory_mib)
+            limits = Limits(of_part.limits.seconds, of_part.limits.memory_mib if memory_mib is None else memory_mib)
             if slow[0] >= _PATIENCE:
                 limits = replace(limits, wall_seconds=limits.cpu_seconds)
             sources, where = exchanged(submission.sources, layout(self.manifest, of_part), substitutes)

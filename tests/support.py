@@ -54,7 +54,9 @@ def grade_directly(
     """The results, by check id, of all checks (or some parts', or of these `only` one and what it needs), without a sandbox."""
 
     @contextlib.contextmanager
-    def open_transport(slug: str, seed: int, substitutes: Collection[str] = ()) -> Iterator[Transport]:
+    def open_transport(
+        slug: str, seed: int, substitutes: Collection[str] = (), memory_mib: int | None = None
+    ) -> Iterator[Transport]:
         seed_everything(seed)
         texts, layout = exchanged(sources, LAYOUT, substitutes)
         yield Direct(Package(texts), layout)

@@ -47,7 +47,7 @@ def test_a_substitute_is_right(slug: str) -> None:
     """By its own part's checks, although it calls what that part may not."""
 
     @contextlib.contextmanager
-    def opener(part: str, seed: int, others: Collection[str] = ()) -> Iterator[Transport]:
+    def opener(part: str, seed: int, others: Collection[str] = (), memory_mib: int | None = None) -> Iterator[Transport]:
         seed_everything(seed)
         sources, layout = substitutes.exchanged({}, LAYOUT, {slug, *others})
         yield Direct(Package(sources), layout)

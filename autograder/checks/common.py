@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from checks import expected
 from checks.compare import (
     BY_DTYPE,
     FLOAT32,
@@ -53,6 +54,15 @@ def expect_both(answer: Answer, output: Tensor, weights: Tensor, source: str, on
     """Weights and output are these, float32."""
     expect_close(answer, "weights", weights, FLOAT32, source=source, only=only)
     expect_close(answer, "output", output, FLOAT32, source=source, only=only)
+
+
+def library_gradients(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None, causal: bool, upstream: Tensor) -> dict[str, Tensor]:
+    """The gradients of `<upstream, output>` at Q, K and V by torch's library, in float64."""
+
+    def library(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+        return expected.attention(Q, K, V, mask, causal)[0]
+
+    return expected.gradients(library, {"Q": Q, "K": K, "V": V}, upstream)
 
 
 def laid_out_differently(tensor: Tensor) -> Tensor:
@@ -111,7 +121,7 @@ def expect_vectorised(small: Answer, large: Answer, grown: str) -> None:
     expect_same_operations(small, large, grown, "a Python loop: one matrix product does all items, heads and positions at once.")
 
 
-def expect_any_device(target: Target, *args: Tensor, **kwargs: Any) -> None:
+def expect_any_device(target: Target, *args: Any, **kwargs: Any) -> None:
     """Nothing is made on a device of the code's own choice. The call has to work on the CPU first."""
     target(*args, **kwargs)
     look = "tensors made inside the function: give each of them `device=` of an input, and move nothing to the CPU."

@@ -212,18 +212,11 @@ def test_gradients(student: Student) -> None:
     """The gradients of Q, K and V are right under each mask."""
     for Q, K, V, mask, causal in _masked_cases(student):
         upstream = student.draw.normal(*Q.shape[:-1], V.shape[-1], dtype=torch.float64)
-        wanted = _library_gradients(Q, K, V, mask, causal, upstream)
+        wanted = common.library_gradients(Q, K, V, mask, causal, upstream)
         answer = student.gradients(
             student.masked_attention, Q, K, V, key_padding_mask=mask, causal=causal, upstream=(upstream, None)
         )
         expect_gradients(answer, wanted)
-
-
-def _library_gradients(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None, causal: bool, upstream: Tensor) -> dict[str, Tensor]:
-    def library(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
-        return expected.attention(Q, K, V, mask, causal)[0]
-
-    return expected.gradients(library, {"Q": Q, "K": K, "V": V}, upstream)
 
 
 @hidden(
@@ -241,7 +234,7 @@ def test_gradients_of_rows_that_see_no_key(student: Student) -> None:
         if not causal:
             mask[0] = True
         upstream = student.draw.normal(*Q.shape[:-1], V.shape[-1], dtype=torch.float64)
-        wanted = _library_gradients(Q, K, V, mask, causal, upstream)
+        wanted = common.library_gradients(Q, K, V, mask, causal, upstream)
         answer = student.gradients(
             student.masked_attention, Q, K, V, key_padding_mask=mask, causal=causal, upstream=(upstream, None)
         )

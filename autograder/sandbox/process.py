@@ -35,6 +35,9 @@ _ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
     "VECLIB_MAXIMUM_THREADS": "1",
     "CUDA_VISIBLE_DEVICES": "",
+    # Memory that a worker gives up goes back to the system at once: the limit on its memory is one on its addresses, and
+    # would count the gaps that glibc keeps between large blocks otherwise, by the luck of their order.
+    "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=131072",
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
 }

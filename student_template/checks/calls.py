@@ -38,7 +38,8 @@ class Call:
     Of the observations only those asked for are made, since each costs something:
     `upstream` gives one gradient per returned tensor (None: that result is left out) and asks for the gradients of
     `sum(<upstream, result>)` with respect to every floating-point argument and every parameter;
-    `after` asks for the arguments as they are after the call; `count` for the tensor operations, in order;
+    `after` asks for the arguments as they are after the call; `count` for the tensor operations, in order, for the size of the
+    largest tensor that they made and for the calls of ready-made attention, where it may be called;
     `device` moves every tensor argument (and the module) to that device first. On "meta", where tensors have shapes and no
     values, what comes back is the names of the results' devices, and `foreign` says which operations mixed devices.
     """
@@ -55,7 +56,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Make:
-    """Construct `cls(*args, **kwargs)`, load `weights` (by projection name, `(out, in)` each), set dtype and mode, keep it."""
+    """Construct `cls(*args, **kwargs)`, load `weights` (by projection name, `(out, in)` each), set dtype and mode, keep it.
+
+    A name that begins with "@" is that of a stand-in, which the kit brings along (see `stand_in.py`), and not the student's.
+    """
 
     cls: str
     args: tuple[Value, ...] = ()
@@ -98,6 +102,8 @@ class Reply:
     after: tuple[Value, ...] = ()  # positional arguments, then keyword arguments in the call's order
     gradients: Mapping[str, torch.Tensor | None] = field(default_factory=dict)  # "arg0", "kwarg name", "W_q.weight"
     operations: tuple[str, ...] = ()  # "aten.bmm", in order
+    largest: int = 0  # elements of the largest tensor that an operation made
+    ready_made: tuple[str, ...] = ()  # "scaled_dot_product_attention": calls of the library's attention, by name
     foreign: tuple[str, ...] = ()  # on "meta": operations that mixed devices, with the student's line
     module: int | None = None  # after Make
     parameters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # after Make and Describe: name to shape

@@ -42,7 +42,9 @@ def opener(root: Path, assignment: Assignment, device: str | None = None) -> Ope
     torch.set_num_threads(1)  # the tensors are small, and threads would only wait for each other
 
     @contextlib.contextmanager
-    def open_transport(part: str, seed: int, substitutes: Collection[str] = ()) -> Iterator[Transport]:
+    def open_transport(
+        part: str, seed: int, substitutes: Collection[str] = (), memory_mib: int | None = None
+    ) -> Iterator[Transport]:
         sources, refused = package.read_folder(root, assignment.package)
         if reason := refused.get(f"{assignment.package}/{part}.py"):
             raise StudentRaised(("UnicodeDecodeError",), reason)

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from .calls import LARGEST_INTEGER, Assign, Call, Describe, Load, Make, ModuleRef, Opaque, Reply, Request, Value
 from .errors import StudentRaised, is_stub
 from .package import Package
-from .watch import NoReadyMade, Operations
+from .stand_in import STAND_INS
+from .watch import Operations, ReadyMade
 
 _LONGEST_MESSAGE = 2000  # characters of an exception's text
 _DEEPEST = 8  # nested tuples of an answer
@@ -48,7 +49,8 @@ class Direct:
         self._package = package
         self._layout = layout
         self._device = device
-        self._made: list[tuple[nn.Module, str]] = []  # modules by number, and the part each belongs to
+        torch.set_grad_enabled(True)  # what an earlier one ran in this process may have left it off
+        self._made: list[tuple[nn.Module, str]] = []  # modules by number, and the part each belongs to, if any
         self._printed = io.StringIO()
         self._capturing = contextlib.redirect_stdout(self._printed) if capture else contextlib.nullcontext()
 
@@ -75,9 +77,9 @@ class Direct:
                     return self._call(replace(request, device=request.device or self._device))
 
     def _make(self, request: Make) -> Reply:
-        part = self._layout.exports[request.cls]
+        part = "" if request.cls in STAND_INS else self._layout.exports[request.cls]
         with self._errors_of_student():
-            cls = self._export(request.cls)
+            cls = STAND_INS.get(request.cls) or self._export(request.cls)
             made = cls(*_copied(request.args), **dict(zip(request.kwargs, _copied(request.kwargs.values()), strict=True)))
             if not isinstance(made, nn.Module):
                 raise TypeError(f"{request.cls} makes a {type(made).__name__}, and must be an nn.Module")
@@ -111,12 +113,12 @@ class Direct:
     def _call(self, request: Call) -> Reply:
         target, module, part = self._target(request)
         arguments = _Arguments(request, [made for made, _ in self._made], leaves=request.upstream is not None)
-        ban = contextlib.nullcontext() if part in self._layout.ready_made else NoReadyMade(self.of_substitute)
+        ready_made = ReadyMade(part not in ("", *self._layout.ready_made), self.of_substitute)
         watch = (
             Operations(request.device, self._locate, self.of_substitute) if request.count or request.device == "meta" else None
         )
         try:
-            with self._errors_of_student(), ban, watch or contextlib.nullcontext():
+            with self._errors_of_student(), ready_made, watch or contextlib.nullcontext():
                 value = target(*arguments.positional, **arguments.keyword)
                 gradients = _gradients(value, request.upstream, arguments, module)
         except StudentRaised as error:
@@ -129,6 +131,8 @@ class Direct:
                 after=tuple(_outward(each, self._kept(part)) for each in arguments.all()) if request.after else (),
                 gradients=gradients,
                 operations=tuple(watch.names) if watch and request.count else (),
+                largest=watch.largest if watch and request.count else 0,
+                ready_made=tuple(ready_made.names) if request.count else (),
                 foreign=tuple(watch.foreign) if watch else (),
             )
 
@@ -186,7 +190,8 @@ class Direct:
 class _Arguments:
     """Copies of a call's arguments, so that no check's own tensors can be changed; as leaves where gradients are asked for.
 
-    One tensor passed twice stays one tensor, and a module is the module itself: training it is what some functions are for.
+    One tensor passed twice stays one tensor, and a module is the module itself, since training it is what some functions are
+    for; on another device, a copy there.
     """
 
     def __init__(self, request: Call, made: Sequence[nn.Module], leaves: bool) -> None:
@@ -207,7 +212,8 @@ class _Arguments:
 
     def _copy(self, value: Value) -> Value:
         if isinstance(value, ModuleRef):
-            return self._made[value.index]
+            module = self._made[value.index]
+            return module if self._device is None else copy.deepcopy(module).to(self._device)
         if not isinstance(value, Tensor):
             return value
         if id(value) not in self._copies:
@@ -308,6 +314,9 @@ def _outward(value: Any, keep: Callable[[nn.Module], ModuleRef] | None = None, d
 def _devices(value: Any) -> Value:
     if isinstance(value, Tensor):
         return value.device.type
+    if isinstance(value, nn.Module):
+        kinds = {parameter.device.type for parameter in value.parameters()}
+        return next(iter(kinds - {"meta"}), "meta")
     return tuple(_devices(each) for each in value) if isinstance(value, tuple | list) else None
 
 

@@ -37,6 +37,7 @@ class Check:
     category: str  # what kind of property it is: all that a student reads of a failed hidden check, besides the hint
     hint: str
     function: Callable[[Any], None]
+    memory_mib: int | None = None  # what the student's code may take meanwhile, where that is not the part's own limit
 
     @property
     def id(self) -> str:

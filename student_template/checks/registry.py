@@ -18,12 +18,20 @@ _MARK = "__check__"
 
 
 def check(
-    *, part: str, points: float, hidden: bool = False, needs: str | Iterable[str] = (), category: str = "values", hint: str = ""
+    *,
+    part: str,
+    points: float,
+    hidden: bool = False,
+    needs: str | Iterable[str] = (),
+    category: str = "values",
+    hint: str = "",
+    memory_mib: int | None = None,
 ) -> Callable[[Function], Function]:
     """Mark a function of one argument, `student`, as a check of `part` that is worth `points`.
 
     `needs` names checks of the same part that have to pass first; where one did not, this one is skipped.
-    `category` and `hint` are all that a student is told of a failed hidden check.
+    `category` and `hint` are all that a student is told of a failed hidden check. `memory_mib` is a limit of memory in the
+    grader, for a check that judges by it; on a student's desk, where nothing enforces one, such a check would judge nothing.
     """
 
     def mark(function: Function) -> Function:
@@ -31,6 +39,8 @@ def check(
             raise BadUsage(f"{function.__name__} needs a docstring: it is the title a student reads")
         if hidden and not hint:
             raise BadUsage(f"{function.__name__} is hidden and needs a hint: it is what a student reads")
+        if memory_mib is not None and not hidden:
+            raise BadUsage(f"{function.__name__} limits memory and must be hidden: only the grader can hold it to that")
         record = Check(
             name=function.__name__,
             part=part,
@@ -41,6 +51,7 @@ def check(
             category=category,
             hint=hint,
             function=function,
+            memory_mib=memory_mib,
         )
         setattr(function, _MARK, record)
         return function

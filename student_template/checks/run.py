@@ -22,10 +22,12 @@ _NOT_ITS_OWN = (Outcome.FAILED, Outcome.NOT_STARTED, Outcome.RAISED, Outcome.TIM
 
 class Opener(Protocol):
     """Opens a fresh transport for a part's slug, with a seed for what the student's code draws itself, and with the files of
-    some other parts exchanged for right ones.
+    some other parts exchanged for right ones. A limit of memory other than the part's own is kept where memory is limited.
     """
 
-    def __call__(self, part: str, seed: int, substitutes: Collection[str] = (), /) -> AbstractContextManager[Transport]: ...
+    def __call__(
+        self, part: str, seed: int, substitutes: Collection[str] = (), memory_mib: int | None = None, /
+    ) -> AbstractContextManager[Transport]: ...
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ def load(part: str, opener: Opener, substitutes: Collection[str] = ()) -> Ending
 def run_one(check: Check, opener: Opener, seed: int, substitutes: Collection[str] = ()) -> Ending:
     """One check on one fresh transport."""
     return _ending(
-        lambda transport: check.function(Student(transport, Draw(seed))), lambda: opener(check.part, seed, substitutes)
+        lambda transport: check.function(Student(transport, Draw(seed))),
+        lambda: opener(check.part, seed, substitutes, check.memory_mib),
     )
 
 

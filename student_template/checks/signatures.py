@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
+from torch import nn
 
 Shape: TypeAlias = tuple[int, ...]
-Result: TypeAlias = Shape | type[float] | type[int]  # a tensor of that shape, or a plain number of that kind
+Result: TypeAlias = Shape | type[Any]  # a tensor of that shape; or a float, an int, a module
 Arguments = Mapping[str, Any]  # of the call, and of the constructor where there is one
 
 
@@ -27,6 +28,10 @@ def _attention(given: Arguments) -> dict[str, Shape]:
         "output": (*torch.broadcast_shapes(scores, V[:-2]), Q[-2], V[-1]),
         "weights": (*scores, Q[-2], K[-2]),
     }
+
+
+def _output(given: Arguments) -> dict[str, Shape]:
+    return {"output": _attention(given)["output"]}
 
 
 def _square(given: Arguments) -> dict[str, Shape]:
@@ -64,6 +69,12 @@ def _forecasts(given: Arguments) -> dict[str, Shape]:
     return {"forecasts": (B, L), "weights": (B, L, L)}
 
 
+def _library(given: Arguments) -> dict[str, Shape]:
+    query, key = given["query"].shape, given["key"].shape
+    return {"output": tuple(query), "weights": (*query[:-1], key[-2])}
+
+
+LIBRARY = Signature(("query", "key", "value"), _library)  # torch's own nn.MultiheadAttention
 SIGNATURES: Mapping[str, Signature] = {
     "scaled_dot_product_attention": Signature(("Q", "K", "V", "causal"), _attention),
     "causal_mask": Signature(("length", "device"), _square),
@@ -83,4 +94,8 @@ SIGNATURES: Mapping[str, Signature] = {
     "next_step_pairs": Signature(("series",), _pairs),
     "AttentionForecaster": Signature(("series",), _forecasts, constructor=("d_model", "max_length")),
     "train_forecaster": Signature(("model", "series", "steps", "learning_rate"), lambda given: {"errors": float}),
+    "to_library": Signature(("mha",), lambda given: {"library": nn.Module}),
+    "library_difference": Signature(("mha", "x", "causal", "key_padding_mask"), lambda given: {"difference": float}),
+    "fused_attention": Signature(("Q", "K", "V", "key_padding_mask", "causal"), _output),
+    "streaming_attention": Signature(("Q", "K", "V", "causal", "block_size"), _output),
 }

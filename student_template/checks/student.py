@@ -68,6 +68,13 @@ class Answer:
             raise CheckFailed(f"{self.described}:\n{name} has {len(value)} entries, and must have {count}.")
         return list(value)
 
+    def module(self, name: str) -> ModuleRef:
+        """The result of that name, a module."""
+        value = self._result(name)
+        if not isinstance(value, ModuleRef):
+            raise CheckFailed(f"{self.described}:\n{name} came back as {describe(value)}, and must be a module.")
+        return value
+
     def _result(self, name: str) -> Value:
         value, results = self.reply.value, self.results
         if len(results) == 1:
@@ -167,10 +174,14 @@ class Target:
             called = Answer(written, arguments, shapes, Reply()).described
             raise StudentRaised(error.kinds, error.message, error.where, called) from None
 
+    def describe(self) -> Reply:
+        """Of a module: its parameters, mode and plain attributes as they are now."""
+        assert self.module is not None
+        return self.transport.perform(Describe(self.module))
+
     def state(self) -> Mapping[str, Tensor]:
         """Of a module: its parameters and buffers as they are now, by full name."""
-        assert self.module is not None
-        return self.transport.perform(Describe(self.module)).state
+        return self.describe().state
 
     def assign(self, state: Mapping[str, Tensor]) -> None:
         """Of a module: write these values into its parameters and buffers."""
@@ -192,6 +203,15 @@ class Student:
         if signature.constructor:
             return _Maker(self._transport, name, signature)
         return Target(self._transport, name, signature)
+
+    @property
+    def stand_in(self) -> _Maker:
+        """Makes a multi-head layer of the checks' own (see `stand_in.py`) where the student's code is."""
+        return _Maker(self._transport, "@MultiHeadAttention", SIGNATURES["MultiHeadAttention"])
+
+    def returned(self, answer: Answer, name: str, signature: Signature) -> Target:
+        """A module that came back from a call, to be called in turn."""
+        return Target(self._transport, "forward", signature, answer.module(name).index, shown=answer.call)
 
     def gradients(self, target: Target, *args: Value, upstream: Sequence[Tensor | None], **kwargs: Value) -> Answer:
         """Call `target`, and ask for the gradients of `Σ <upstream, result>` at every argument and parameter."""
@@ -216,7 +236,7 @@ class _Maker:
         weights = weights or {}
         reply = self.transport.perform(Make(self.name, args, kwargs, weights, dtype, training))
         constructed = dict(zip(self.signature.constructor, args, strict=False)) | kwargs
-        shown = _written(self.name, constructed, named=False)
+        shown = _written(self.name.removeprefix("@"), constructed, named=False)
         for name, weight in weights.items():
             _expect_projection(shown, name, tuple(weight.shape), reply.parameters)
         return Target(

@@ -40,14 +40,17 @@ class ReadyMadeAttention(RuntimeError):
         )
 
 
-class NoReadyMade(TorchFunctionMode):
-    """Raise ReadyMadeAttention in the student's own line. A policy, not a boundary: it can be switched off from inside.
+class ReadyMade(TorchFunctionMode):
+    """Note the calls of ready-made attention by name; where it is `banned`, raise ReadyMadeAttention in the student's own line.
 
-    `passed_over` says of the frame of a call that it is not the student's code that calls.
+    A policy, not a boundary: it can be switched off from inside. `passed_over` says of the frame of a call that it is not the
+    student's code that calls.
     """
 
-    def __init__(self, passed_over: Callable[[FrameType], bool]) -> None:
+    def __init__(self, banned: bool, passed_over: Callable[[FrameType], bool]) -> None:
         super().__init__()
+        self.names: list[str] = []
+        self._banned = banned
         self._passed_over = passed_over
 
     def __torch_function__(
@@ -55,12 +58,15 @@ class NoReadyMade(TorchFunctionMode):
     ) -> Any:
         name = getattr(func, "__name__", None) or str(func)
         if READY_MADE.search(name) and not self._passed_over(sys._getframe(1)):
-            raise ReadyMadeAttention(name)
+            if self._banned:
+                raise ReadyMadeAttention(name)
+            self.names.append(name)
         return func(*args, **(kwargs or {}))
 
 
 class Operations(TorchDispatchMode):
-    """The tensor operations that run, in order: `"aten.bmm"`, …; and those that mixed tensors of `device` with others.
+    """The tensor operations that run, in order: `"aten.bmm"`, …; the elements of the largest tensor that one of them made; and
+    those that mixed tensors of `device` with others.
 
     Those of a frame that is `passed_over`, as above, are left out.
     """
@@ -68,6 +74,7 @@ class Operations(TorchDispatchMode):
     def __init__(self, device: str | None, locate: Callable[[Any], str], passed_over: Callable[[FrameType], bool]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.names: list[str] = []
+        self.largest = 0
         self.foreign: list[str] = []
         self._device = device
         self._locate = locate
@@ -80,11 +87,24 @@ class Operations(TorchDispatchMode):
             return func(*args, **(kwargs or {}))
         name = str(func.overloadpacket)
         self.names.append(name)
-        if self._device is not None and name not in _MAY_MIX_DEVICES:
+        if self._device is not None and (name not in _MAY_MIX_DEVICES or self._copies_away(name, args)):
             self._compare_devices(name, (args, kwargs))
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        self.largest = max(self.largest, *map(_elements, tree_leaves(result)), 0)
+        return result
+
+    def _copies_away(self, name: str, arguments: Sequence[Any]) -> bool:
+        """Numbers written into a tensor of another device, which was made there and not on the inputs'."""
+        return name == "aten.copy_" and arguments[1].device.type == self._device != arguments[0].device.type
 
     def _compare_devices(self, name: str, arguments: object) -> None:
         devices = {leaf.device.type for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor) and leaf.dim() > 0}
         if len(devices) > 1:
             self.foreign.append(f"{name.removeprefix('aten.')} {self._locate(sys._getframe(2))}".strip())
+
+
+def _elements(value: object) -> int:
+    """Elements in memory: a tensor that only repeats another, as `expand` makes it, has no more than that one."""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return 0
+    return value.untyped_storage().nbytes() // value.element_size()

@@ -30,7 +30,7 @@ class Silent:
 
 def results(*functions: Any, broken: Exception | None = None) -> list[Result]:
     @contextlib.contextmanager
-    def opener(part: str, seed: int, substitutes: Collection[str] = ()) -> Iterator[Transport]:
+    def opener(part: str, seed: int, substitutes: Collection[str] = (), memory_mib: int | None = None) -> Iterator[Transport]:
         yield Silent(broken)
 
     checks = [record for function in functions if (record := marked(function))]
