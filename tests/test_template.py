@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ ROOT = Path(__file__).resolve().parents[1]
 STUDENT = ROOT / "student_template"
 ASSIGNMENT = manifest.load(manifest.default_path())
 PART = ASSIGNMENT.part("multi_head")
+UNBUILT = replace(  # the same, its last part not built
+    ASSIGNMENT, parts=(*ASSIGNMENT.parts[:-1], replace(ASSIGNMENT.parts[-1], built=False))
+)
 SHORTEST = 12  # a shorter line, `else:` or `return x`, says nothing about a solution
 
 
@@ -193,20 +197,20 @@ def test_writing_is_repeatable_and_removes_what_is_not_built(tmp_path: Path) -> 
     stale = root / "student_template" / "attention" / "streaming.py"
     stale.parent.mkdir(parents=True)
     stale.write_text("raise SystemExit\n")
-    written = template.write(ASSIGNMENT, root, {"masking": (10, 12.0)})
+    written = template.write(UNBUILT, root, {"masking": (10, 12.0)})
     assert not stale.exists()
     names = {path.relative_to(root / "student_template").as_posix() for path in written}
-    assert names == {"attention/__init__.py", "checks/parts.json", *(part.file for part in ASSIGNMENT.built)}
+    assert names == {"attention/__init__.py", "checks/parts.json", *(part.file for part in UNBUILT.built)}
     first = {path: path.read_bytes() for path in written}
-    template.write(ASSIGNMENT, root, {"masking": (10, 12.0)})
+    template.write(UNBUILT, root, {"masking": (10, 12.0)})
     assert {path: path.read_bytes() for path in written} == first
 
 
 def test_parts_json_tells_the_kit_what_it_needs_of_built_parts_only() -> None:
-    text = template.parts_json(ASSIGNMENT, {"masking": (10, 12.0)})
+    text = template.parts_json(UNBUILT, {"masking": (10, 12.0)})
     document = json.loads(text)
     assert (document["generated_by"], document["package"]) == ("make template", "attention")
-    assert [part["slug"] for part in document["parts"]] == [part.slug for part in ASSIGNMENT.built]
+    assert [part["slug"] for part in document["parts"]] == [part.slug for part in UNBUILT.built]
     assert "streaming" not in text
     masking = document["parts"][1]
     assert masking["file"] == "attention/masking.py"

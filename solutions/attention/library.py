@@ -34,7 +34,7 @@ def to_library(mha: MultiHeadAttention) -> nn.MultiheadAttention:
     library = nn.MultiheadAttention(
         packed.shape[1], mha.num_heads, bias=False, batch_first=True, dtype=packed.dtype, device=packed.device
     )
-    with torch.no_grad():
+    with torch.set_grad_enabled(False):
         library.in_proj_weight.copy_(packed)
         library.out_proj.weight.copy_(mha.W_o.weight)
     return library.train(mha.training)
@@ -58,7 +58,7 @@ def library_difference(
     library = to_library(mha)
     length = x.shape[-2]
     future = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(diagonal=1) if causal else None  # (L, L)
-    with torch.no_grad():
+    with torch.set_grad_enabled(False):
         ours = mha(x, causal=causal, key_padding_mask=key_padding_mask)  # (B, L, d_model)
         theirs, _ = library(x, x, x, key_padding_mask=key_padding_mask, attn_mask=future, need_weights=False)
     difference = (ours - theirs).abs()  # (B, L, d_model)

@@ -67,7 +67,7 @@ def test_it_is_wrong_as_it_is_told(x: Tensor) -> None:
 
 def test_it_is_made_where_the_students_code_is_and_may_be_handed_to_it(x: Tensor) -> None:
     package = Package({"attention/library.py": "def f(mha, x):\n    return mha(x), mha\n"})
-    transport = Direct(package, Layout("attention", {"f": "library"}))
+    transport = Direct(package, Layout("attention", {"f": "library"}, frozenset({"library"})))
     made = transport.perform(Make("@MultiHeadAttention", (12, 4), {"adds": 1.0, "at": (0, 0, 0)}, dtype=torch.float64))
     assert made.module is not None
     output, module = transport.perform(Call("f", (ModuleRef(made.module), x))).value
