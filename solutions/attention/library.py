@@ -65,7 +65,7 @@ def library_difference(
     if key_padding_mask is not None:
         difference = difference[~key_padding_mask]  # (real positions, d_model)
     if difference.isnan().any():
-        return float("inf")
+        return torch.inf
     return float(difference.max()) if difference.numel() else 0.0
     # END SOLUTION
 
@@ -131,10 +131,11 @@ def fused_attention(
     # BEGIN SOLUTION
     _check_arguments(Q, K, V, causal)
     leading, L_q, L_k = _leading_dimensions(Q, K, V), Q.shape[-2], K.shape[-2]
-    if key_padding_mask is None:
+    padded = key_padding_mask
+    if padded is None:  # the library has a causal mask of its own
         return scaled_dot_product_attention(Q, K, V, is_causal=causal)  # (B, ..., L_q, d_v)
 
-    takes_part = _real_keys(key_padding_mask, leading, L_k)  # (B, 1, ..., 1, L_k)
+    takes_part = _real_keys(padded, leading, L_k)  # (B, 1, ..., 1, L_k)
     if causal:
         takes_part = takes_part & torch.ones(L_q, L_k, dtype=torch.bool, device=Q.device).tril()  # (B, 1, ..., L_q, L_k)
 

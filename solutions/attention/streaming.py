@@ -51,9 +51,9 @@ def streaming_attention(
     """
     # BEGIN SOLUTION
     leading = _leading_dimensions(Q, K, V, causal, block_size)
-    L_q, L_k = Q.shape[-2], K.shape[-2]
+    (L_q, d_k), L_k = Q.shape[-2:], K.shape[-2]
     wide = torch.promote_types(Q.dtype, torch.float32)  # sums over many blocks drift in half precision
-    queries = Q.to(wide) / Q.shape[-1] ** 0.5  # (..., L_q, d_k)
+    queries = Q.to(wide) / d_k**0.5  # (..., L_q, d_k)
     position = torch.arange(max(L_q, L_k), device=Q.device)
 
     # For each query: the largest score so far, and relative to it the sum of the exponentials and of the values they weigh.
