@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from checks import parts
 from checks.errors import BadUsage
 from checks.records import Outcome, number
 
@@ -78,7 +79,7 @@ def grade(paths: Sequence[Path], out: Path, jobs: int, secret_file: Path | None)
     torch.set_num_threads(1)  # the work is many small tensors, graded side by side
     # The sandbox ends first, so that after a Ctrl-C no thread waits for a student's code.
     with ThreadPoolExecutor(jobs) as executor, Sandbox() as sandbox, _progress(len(candidates)) as done:
-        grader = Grader(described, checks, sandbox, secret.load(secret_file))
+        grader = Grader(described, checks, sandbox, secret.load(secret_file), parts.read().questions)
         slugs = [part.slug for part in described.built]
         reports = batch.grade_all(grader.grade, candidates, out, slugs, executor, done)
     _show(reports, out)

@@ -8,13 +8,14 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from checks import run
+from checks import run, written
 from checks.calls import Transport
 from checks.errors import StudentRaised, WorkerTimedOut
 from checks.executor import Layout
 from checks.records import Check, Outcome, Result
 from checks.run import Opener
 from checks.substitutes import exchanged
+from checks.written import Question
 
 from . import report, secret
 from .intake import Candidate, NoSubmission, Submission, read
@@ -38,6 +39,7 @@ class Grader:
     checks: Sequence[Check]
     sandbox: Sandbox
     secret: bytes
+    questions: Sequence[Question] = ()  # the written ones, of which a report tells only whether they are answered
 
     def grade(self, candidate: Candidate) -> Report:
         """Grade it. A submission that holds nothing to grade gets a report that says so."""
@@ -59,6 +61,7 @@ class Grader:
             notes=submission.notes,
             problems=tuple(submission.problems.values()),
             execution_time=time.perf_counter() - started,
+            written=written.look(submission.report, self.questions),
         )
 
     def _opener(self, submission: Submission, tiers: set[str]) -> Opener:

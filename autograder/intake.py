@@ -1,6 +1,7 @@
 """Intake: from a path to the text of a submission's package, without running, following or unpacking anything.
 
-Only `attention/**/*.py` is taken. What else is in a submission, whatever it is called, is never opened.
+Only `attention/**/*.py` and the written answers, `report.md`, are taken. What else is in a submission, whatever it is
+called, is never opened.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checks.errors import BadUsage
+from checks.written import FILE as REPORT
 
 from .intake_sources import Found, NotReadable, from_directory, from_zip, is_junk, top_names
 
@@ -39,8 +41,9 @@ class Candidate:
 class Submission:
     """A submission as text. `sources` and `problems` are keyed by paths such as `attention/masking.py`.
 
-    `problems` holds a sentence for each file that was refused; the others are graded. `digest` is of what is graded: the text
-    as it was read (so not of its line ends) and the names of what was refused.
+    `problems` holds a sentence for each file that was refused; the others are graded. `report` is the text of the written
+    answers, None where there is none. `digest` is of all that is in a report: the text as it was read (so not of its line ends)
+    and the names of what was refused.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Submission:
     sources: dict[str, str]
     notes: tuple[str, ...]
     problems: dict[str, str]
+    report: str | None = None
 
 
 def read(path: Path, package: str = "attention", name: str | None = None) -> Submission:
@@ -69,9 +73,14 @@ def read(path: Path, package: str = "attention", name: str | None = None) -> Sub
         raise NoSubmission(
             f"{path.name} has a folder {package}/ without any Python file in it: hand in the files of the template."
         )
-    digest = _digest(sources, problems)
+    report: str | None = None
+    try:
+        report = _text(REPORT, found.report()) if found.report else None
+    except NotReadable as error:
+        problems[REPORT] = str(error)
+    digest = _digest(sources if report is None else sources | {REPORT: report}, problems)
     name = name or safe_name(_stem(path))
-    return Submission(name, digest, dict(sorted(sources.items())), tuple(notes), dict(sorted(problems.items())))
+    return Submission(name, digest, dict(sorted(sources.items())), tuple(notes), dict(sorted(problems.items())), report)
 
 
 def discover(paths: Sequence[Path], package: str = "attention") -> list[Candidate]:

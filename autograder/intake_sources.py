@@ -1,4 +1,5 @@
-"""Where a submission's files are: in a directory or in a zip. Both say which `attention/**/*.py` there are and how to read each.
+"""Where a submission's files are: in a directory or in a zip. Both say which `attention/**/*.py` there are and how to read each,
+and the report beside them.
 
 A submission is a stranger's: no symbolic link is followed, nothing but a regular file is opened, no zip is unpacked, and neither
 a file's length nor their number is believed before it is bounded.
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
+
+from checks.written import FILE as REPORT
 
 _LARGEST_FILE = 256 << 10  # bytes
 _MOST_ENTRIES = 20_000
@@ -33,9 +36,13 @@ class NotReadable(Exception):
 
 @dataclass(frozen=True)
 class Found:
-    """The package's files by name, `attention/masking.py`, each with a function that reads it or raises NotReadable."""
+    """The package's files by name, `attention/masking.py`, each with a function that reads it or raises NotReadable.
+
+    `report` reads the written answers, which are looked for beside the package and then in it.
+    """
 
     files: Mapping[str, Callable[[], bytes]]
+    report: Callable[[], bytes] | None = None
     problems: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -54,8 +61,9 @@ def from_directory(root: Path, package: str) -> Found | None:
     top = tops[0]
     inside = {_from(top, path): path for path, is_folder in entries.items() if not is_folder and _is_source(path, top)}
     files = {name: partial(_read_file, root / path, name) for name, path in inside.items()}
+    report = next((path for path in _reports(top) for path in _alike(path, entries) if not entries[path]), None)
     notes = () if complete else (f"Only the first {_MOST_ENTRIES} files and folders were looked at.",)
-    return Found(files, notes=_where(tops) + notes)
+    return Found(files, partial(_read_file, root / report, REPORT) if report else None, notes=_where(tops) + notes)
 
 
 def from_zip(path: Path, package: str) -> Found | None:
@@ -90,8 +98,9 @@ def from_zip(path: Path, package: str) -> Found | None:
             problems[file] = f"{file} is in the zip {len(infos)} times: make the zip again, with each file in it once."
         else:
             files[file] = partial(_read_entry, path, infos[0], file)
+    report = next((found for path in _reports(top) for found in _alike(path, named)), None)
     notes = (f"{outside} entries that point outside the zip were ignored.",) if outside else ()
-    return Found(files, problems, _where(tops) + notes)
+    return Found(files, partial(_read_entry, path, named[report][0], REPORT) if report else None, problems, _where(tops) + notes)
 
 
 def _walk(root: Path) -> tuple[dict[PurePosixPath, bool], bool]:
@@ -134,6 +143,16 @@ def _package_folders(folders: Iterable[PurePosixPath], package: str) -> list[Pur
 
 def _is_source(path: PurePosixPath, top: PurePosixPath) -> bool:
     return path.suffix == ".py" and top in path.parents and str(path).isprintable()
+
+
+def _reports(top: PurePosixPath) -> tuple[PurePosixPath, ...]:
+    """Where the report may lie, the likeliest first."""
+    return (top.parent / REPORT, top / REPORT)
+
+
+def _alike(wanted: PurePosixPath, paths: Iterable[PurePosixPath]) -> list[PurePosixPath]:
+    """Those of the paths that are the wanted one but for small and capital letters."""
+    return sorted(path for path in paths if path.parent == wanted.parent and path.name.lower() == wanted.name)
 
 
 def _from(top: PurePosixPath, path: PurePosixPath) -> str:

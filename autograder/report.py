@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from checks.records import Outcome, Result
+from checks.written import Answer
 
 GRADED = "graded"
 PROVISIONAL = "provisional"
@@ -53,6 +54,7 @@ class Report:
     outcome: str
     provisional: bool  # a check could not be decided, through a fault of the grader's: the score may still rise
     execution_time: float  # seconds
+    written: tuple[Answer, ...] = ()  # which of the written questions are answered; a person gives the points
 
     @property
     def standing(self) -> str:
@@ -92,6 +94,7 @@ def build(
     problems: Sequence[str] = (),
     outcome: str = GRADED,
     execution_time: float = 0.0,
+    written: Sequence[Answer] = (),
 ) -> Report:
     """The report of these results, points summed for each of `parts`. Every result has to be of one of them (ValueError)."""
     if strangers := {result.part for result in results} - {part.slug for part in parts}:
@@ -108,6 +111,7 @@ def build(
         outcome=outcome,
         provisional=any(result.outcome is Outcome.GRADER_ERROR for result in results),
         execution_time=execution_time,
+        written=tuple(written),
     )
 
 

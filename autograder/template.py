@@ -1,12 +1,13 @@
-"""The generated files of the student's copy: stubs from the reference, and what the check kit knows of the parts.
+"""The generated files of the student's copy: stubs and questions from the reference, and what the check kit knows of the parts.
 
-`make template` writes them, and nobody edits them by hand: `student_template/attention/*.py` come from
-`solutions/attention/*.py`, `student_template/checks/parts.json` from the manifest and the count of hidden checks. The
-stubs carry no banner that says so, since they are what a student edits; a test holds them to this module.
+`make template` writes them, and nobody edits them by hand. Below `student_template/`, `attention/*.py` come from
+`solutions/attention/*.py`, `report.md` from the model answers in `solutions/report.md`, and `checks/parts.json` from the
+manifest, the questions and the count of hidden checks. Stubs and report carry no banner that says so, since they are what a
+student edits; a test holds them to this module.
 
 A reference marks what students write with lines `# BEGIN SOLUTION` and `# END SOLUTION`, as Otter does. In a function
 such a region becomes `raise NotImplementedError("part 3: MultiHeadAttention.forward")`; outside of functions (helpers, and
-imports that only the solution needs) it goes away without a trace.
+imports that only the solution needs) it goes away without a trace. `questions.py` does the same for the report.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import ast
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from checks.errors import BadUsage
+from checks.written import FILE as REPORT
 
+from . import questions
 from .manifest import Manifest, Part
 
 BEGIN, END = "# BEGIN SOLUTION", "# END SOLUTION"
@@ -117,8 +120,16 @@ def stubs(manifest: Manifest, repo_root: Path) -> dict[str, str]:
     return texts
 
 
-def parts_json(manifest: Manifest, hidden: Mapping[str, tuple[int, float]]) -> str:
-    """What the check kit knows of the built parts. `hidden` gives each slug's number of hidden checks and their points."""
+def report(repo_root: Path) -> str:
+    """The student's `report.md`: the questions, without the model answers."""
+    return questions.strip(_reference(repo_root, REPORT))
+
+
+def parts_json(manifest: Manifest, hidden: Mapping[str, tuple[int, float]], given_report: str) -> str:
+    """What the check kit knows of the built parts and of the questions in `given_report`, which is the student's copy.
+
+    `hidden` gives each slug's number of hidden checks and their points.
+    """
     parts = []
     for part in manifest.built:
         hidden_checks, hidden_points = hidden.get(part.slug, (0, 0.0))
@@ -139,6 +150,7 @@ def parts_json(manifest: Manifest, hidden: Mapping[str, tuple[int, float]]) -> s
             }
         )
     document = {"generated_by": "make template", "package": manifest.package, "parts": parts}
+    document["questions"] = [asdict(question) for question in questions.questions(given_report)]
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -148,7 +160,9 @@ def write(manifest: Manifest, repo_root: Path, hidden: Mapping[str, tuple[int, f
     Returns the files written. The same input gives the same bytes.
     """
     student = repo_root / "student_template"
-    texts = stubs(manifest, repo_root) | {"checks/parts.json": parts_json(manifest, hidden)}
+    given_report = report(repo_root)
+    texts = stubs(manifest, repo_root) | {REPORT: given_report}
+    texts["checks/parts.json"] = parts_json(manifest, hidden, given_report)
     for part in manifest.parts:
         if not part.built:
             (student / part.file).unlink(missing_ok=True)

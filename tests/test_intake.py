@@ -75,6 +75,23 @@ def test_line_ends_and_byte_order_marks_make_no_difference(tmp_path: Path) -> No
     assert plain.digest == windows.digest == mac.digest
 
 
+@pytest.mark.parametrize("inside", ["", "hw/"])
+@pytest.mark.parametrize("where", ["report.md", "Report.MD", "attention/report.md"])
+def test_the_report_is_found_beside_the_package_or_in_it(tmp_path: Path, inside: str, where: str) -> None:
+    files = FILES | {where: "Because.\r\n", "elsewhere/report.md": "No."}
+    for path in (folder(tmp_path / "one", files, inside), zipped(tmp_path / "two.zip", files, inside)):
+        submission = read(path)
+        assert (submission.report, submission.sources) == ("Because.\n", FILES)
+        assert submission.digest != read(folder(tmp_path / "without" / path.name, FILES)).digest
+    assert read(folder(tmp_path / "none", FILES | {"elsewhere/report.md": "No."})).report is None
+
+
+def test_a_report_that_cannot_be_read_costs_nothing_else(tmp_path: Path) -> None:
+    submission = read(folder(tmp_path / "one", FILES | {"report.md": b"caf\xe9"}))
+    assert (submission.report, submission.sources) == (None, FILES)
+    assert submission.problems == {"report.md": "report.md is not UTF-8 text (byte 0xe9 in line 1): save it as UTF-8."}
+
+
 def test_a_zip_with_backslashes_is_read(tmp_path: Path) -> None:
     path = zipped(tmp_path / "a.zip", {"hw\\attention\\masking.py": "x = 1\n"})
     assert read(path).sources == {"attention/masking.py": "x = 1\n"}

@@ -18,6 +18,7 @@ from autograder.render.terminal import show_class, summary
 from autograder.render.text import clean, clean_line
 from autograder.report import Report, build
 from checks.records import Outcome, Result, number
+from checks.written import Answer
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,18 @@ def test_gradescope_gets_one_entry_per_check_numbered_within_its_part() -> None:
         "digest": "d1",
         "device": "cpu",
         "provisional": False,
+        "written": {},
     }
+
+
+def test_written_answers_are_told_and_earn_nothing() -> None:
+    plain, made = report(result()), report(result(), written=(Answer(1, 12), Answer(2, 0), Answer(3, 0), Answer(4, None)))
+    assert (made.score, made.max_score) == (plain.score, plain.max_score)
+    document = json.loads(results_json(made))
+    told = "report.md: question 1 answered, 12 words; questions 2 and 3 untouched; question 4 missing."
+    assert told in document["output"]
+    assert document["extra_data"]["written"]["question 4"] == "missing"
+    assert "report.md" not in json.loads(results_json(plain))["output"]
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))

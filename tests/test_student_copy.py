@@ -46,13 +46,15 @@ def test_stubs(copy: Path) -> None:
     hidden = len(all_checks()) - len(PUBLIC)
     points = sum(part.points for part in MANIFEST.built) - sum(check.points for check in PUBLIC)
     assert f"0 of {len(PUBLIC)} public checks; {hidden} more, worth {points:g} points, run when it is graded." in ran.stdout
+    assert "report.md: questions 1, 2, 3, 4 and 5 untouched." in ran.stdout
     assert "Next: start part 1 in attention/scaled_dot_product.py." in ran.stdout
 
 
 def test_solved(copy: Path) -> None:
-    solve(copy, *(part.file for part in MANIFEST.built))
+    solve(copy, *(part.file for part in MANIFEST.built), "report.md")
     ran = run(copy, sys.executable, "-m", "checks")
     assert ran.returncode == 0, ran.stdout
+    assert "question 3 answered, " in ran.stdout
     assert f"{len(PUBLIC)} of {len(PUBLIC)} public checks" in ran.stdout
     ran = run(copy, sys.executable, "-m", "pytest", "-q")
     assert ran.returncode == 0, ran.stdout
@@ -133,7 +135,7 @@ def test_wrong_calls(copy: Path, arguments: list[str]) -> None:
 
 
 def test_the_committed_description_is_the_manifests() -> None:
-    generated = template.parts_json(MANIFEST, catalog.hidden_counts(MANIFEST))
+    generated = template.parts_json(MANIFEST, catalog.hidden_counts(MANIFEST), template.report(ROOT))
     assert (ROOT / "student_template" / "checks" / "parts.json").read_text("utf-8") == generated, "run `make template`"
     told = {part["slug"]: part for part in json.loads(generated)["parts"]}
     for part in MANIFEST.built:

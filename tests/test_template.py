@@ -34,6 +34,7 @@ def test_committed_stubs_are_what_the_generator_writes() -> None:
     generated = template.stubs(ASSIGNMENT, ROOT)
     committed = {f"attention/{path.name}": path.read_text(encoding="utf-8") for path in (STUDENT / "attention").glob("*.py")}
     assert committed == generated, "run `make template`"
+    assert (STUDENT / "report.md").read_text(encoding="utf-8") == template.report(ROOT), "run `make template`"
 
 
 def test_no_line_of_a_solution_is_in_what_students_get() -> None:
@@ -47,6 +48,11 @@ def test_no_line_of_a_solution_is_in_what_students_get() -> None:
                 for text in (bare(lines[number - 1]), " ".join(lines[number - 1].split())):
                     if len(text) >= SHORTEST:
                         secret[text] = f"{part.file}:{number}"
+    model, questions = (
+        (folder / "report.md").read_text(encoding="utf-8").splitlines() for folder in (ROOT / "solutions", STUDENT)
+    )
+    answers = ((number, line) for number, line in enumerate(model, start=1) if len(line) >= SHORTEST and line not in questions)
+    secret |= {line: f"report.md:{number}" for number, line in answers}
     assert len(secret) > 80
     for path in sorted(STUDENT.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
@@ -185,7 +191,7 @@ def test_a_reference_that_cannot_be_stripped_is_refused(source: str, line: int, 
 
 
 def copy_of_solutions(folder: Path) -> Path:
-    for path in (ROOT / "solutions").rglob("*.py"):
+    for path in [*(ROOT / "solutions").rglob("*.py"), ROOT / "solutions" / "report.md"]:
         target = folder / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(path.read_bytes())
@@ -200,14 +206,14 @@ def test_writing_is_repeatable_and_removes_what_is_not_built(tmp_path: Path) -> 
     written = template.write(UNBUILT, root, {"masking": (10, 12.0)})
     assert not stale.exists()
     names = {path.relative_to(root / "student_template").as_posix() for path in written}
-    assert names == {"attention/__init__.py", "checks/parts.json", *(part.file for part in UNBUILT.built)}
+    assert names == {"attention/__init__.py", "report.md", "checks/parts.json", *(part.file for part in UNBUILT.built)}
     first = {path: path.read_bytes() for path in written}
     template.write(UNBUILT, root, {"masking": (10, 12.0)})
     assert {path: path.read_bytes() for path in written} == first
 
 
 def test_parts_json_tells_the_kit_what_it_needs_of_built_parts_only() -> None:
-    text = template.parts_json(UNBUILT, {"masking": (10, 12.0)})
+    text = template.parts_json(UNBUILT, {"masking": (10, 12.0)}, "## Question 1: Why?\n\nSay\nit.\n")
     document = json.loads(text)
     assert (document["generated_by"], document["package"]) == ("make template", "attention")
     assert [part["slug"] for part in document["parts"]] == [part.slug for part in UNBUILT.built]
@@ -216,6 +222,7 @@ def test_parts_json_tells_the_kit_what_it_needs_of_built_parts_only() -> None:
     assert masking["file"] == "attention/masking.py"
     assert masking["exports"] == ["causal_mask", "masked_attention"]
     assert (masking["hidden_checks"], masking["hidden_points"]) == (10, 12.0)
+    assert document["questions"] == [{"number": 1, "title": "Why?", "given": ["Say it."]}]
 
 
 def test_a_missing_reference_is_one_clear_sentence(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from autograder.report import GRADED, Report
+from checks import written
 from checks.records import NOT_STARTED, Outcome, Result, number
 
 from .text import clean, clean_line
@@ -49,6 +50,7 @@ def results_json(report: Report) -> str:
             "digest": report.digest,
             "device": report.device,
             "provisional": report.provisional,
+            "written": {f"question {answer.number}": answer.standing for answer in report.written},
         },
     }
     return json.dumps(document, indent=2) + "\n"
@@ -80,6 +82,8 @@ def _summary(report: Report) -> str:
         if of_kind:
             passed = sum(result.outcome is Outcome.PASSED for result in of_kind)
             lines += [f"{passed} of {len(of_kind)} {kind} checks passed"]
+    if report.written:
+        lines += [f"{written.summary(report.written)} A person reads the answers; they are no part of this score."]
     return "\n".join([*lines, *(clean(note) for note in (*report.notes, *report.problems))])
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from .errors import BadUsage
 
 try:
-    from . import desk, parts, run, terminal
+    from . import desk, parts, run, terminal, written
     from .records import Check, Outcome, Result
 except ModuleNotFoundError as error:
     if error.name not in ("torch", "numpy"):
@@ -58,8 +58,17 @@ def check(root: Path, part: str | None = None, device: str | None = None) -> int
             progress(None)
             show(terminal.result_lines(result))
             results.append(result)
-    show(terminal.summary(chosen, results))
+    answers = written.look(_report(root), assignment.questions) if part is None else ()
+    show(terminal.summary(chosen, results, answers))
     return 0 if all(result.outcome is Outcome.PASSED for result in results) else 1
+
+
+def _report(root: Path) -> str | None:
+    """The written answers that lie in `root`, if any."""
+    try:
+        return (root / written.FILE).read_text("utf-8", errors="replace")
+    except OSError:
+        return None
 
 
 class _Debugger:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .errors import BadUsage
 from .executor import Layout
+from .written import Question
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class PartInfo:
 class Assignment:
     package: str
     parts: tuple[PartInfo, ...]
+    questions: tuple[Question, ...]  # the written ones
 
     @property
     def layout(self) -> Layout:
@@ -57,4 +59,5 @@ def read() -> Assignment:
     raw = json.loads(Path(__file__).with_name("parts.json").read_text("utf-8"))
     lists = ("exports", "uses", "hints")
     parts = tuple(PartInfo(**{**part, **{name: tuple(part[name]) for name in lists}}) for part in raw["parts"])
-    return Assignment(raw["package"], parts)
+    questions = tuple(Question(each["number"], each["title"], tuple(each["given"])) for each in raw["questions"])
+    return Assignment(raw["package"], parts, questions)

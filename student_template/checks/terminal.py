@@ -8,8 +8,10 @@ import sys
 import textwrap
 from collections.abc import Callable, Sequence
 
+from . import written
 from .parts import PartInfo
 from .records import NOT_STARTED, Check, Outcome, Result, number
+from .written import Answer
 
 Line = tuple[str, str]  # the text, and a rich style ("" for none)
 Progress = Callable[[Check | None], None]  # told what is about to run; None: nothing
@@ -50,8 +52,8 @@ def result_lines(result: Result) -> list[Line]:
     return [*lines, ("", "")] if result.outcome is not Outcome.SKIPPED else lines
 
 
-def summary(parts: Sequence[PartInfo], results: Sequence[Result]) -> list[Line]:
-    """Points by part, what has not been seen yet, and what to do next."""
+def summary(parts: Sequence[PartInfo], results: Sequence[Result], answers: Sequence[Answer] = ()) -> list[Line]:
+    """Points by part, what has not been seen yet, how it stands with the written questions, and what to do next."""
     lines: list[Line] = [("", "")]
     for part in parts:
         mine = [result for result in results if result.part == part.slug]
@@ -65,6 +67,8 @@ def summary(parts: Sequence[PartInfo], results: Sequence[Result]) -> list[Line]:
     lines.append(
         (f"{passed} of {len(results)} public checks; {hidden} more, worth {hidden_points} points, run when it is graded.", "bold")
     )
+    if answers:
+        lines.append((written.summary(answers), ""))
     return [*lines, *_next(parts, results)]
 
 
