@@ -17,6 +17,7 @@ WIDTH, LONGEST = 16, 32  # of the models that are trained
 ATTEMPTS = (
     (200, 0.01),
     (200, 0.03),
+    (1200, 0.003),
     (1200, 0.03),
     (1200, 0.1),
 )  # steps and learning rate: which will do depends on the optimiser
