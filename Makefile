@@ -24,7 +24,7 @@ python = $(call quoted,$(PYTHON))
 run = .venv/bin/python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help check grade template test lint clean venv
+.PHONY: help check grade template figures test lint clean venv
 .NOTPARALLEL:
 
 help: ## list these commands
@@ -39,6 +39,9 @@ grade: venv ## grade a folder of submissions: [SUBMISSIONS=tests/submissions] [O
 
 template: venv ## write the generated files of student_template/ anew
 	@$(run) autograder template
+
+figures: venv ## draw the handout's figures anew
+	@$(run) autograder figures
 
 test: venv ## this repository's own tests
 	@$(run) pytest

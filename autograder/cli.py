@@ -95,6 +95,27 @@ def write_template() -> None:
         click.echo(f"wrote {path.relative_to(_ROOT)}")
 
 
+@commands.command()
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; exit with 1 where a committed figure is another.")
+@click.option("--measure", is_flag=True, help="Measure time and memory anew first (a quiet machine, half a minute).")
+def figures(only_check: bool, measure: bool) -> None:
+    """Draw the handout's figures into assignment/figures/."""
+    from .figures import collection
+
+    if only_check and measure:
+        raise click.UsageError("--check compares with what was measured, and --measure replaces it: give one of the two")
+    if measure:
+        collection.measure(click.echo)
+    stale = collection.stale()
+    if only_check:
+        click.echo(
+            f"Not as the code draws them: {', '.join(stale)}. Run make figures." if stale else "All figures are up to date."
+        )
+        sys.exit(1 if stale else 0)
+    for path in collection.write():
+        click.echo(f"wrote {path.relative_to(_ROOT)}")
+
+
 def _show(reports: Sequence[Report], out: Path) -> None:
     console = Console()
     show_class(reports, console if console.is_terminal else Console(width=_WIDE))
