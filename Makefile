@@ -24,7 +24,7 @@ python = $(call quoted,$(PYTHON))
 run = .venv/bin/python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help check grade template figures test lint clean venv
+.PHONY: help check grade template handout figures test lint clean venv
 .NOTPARALLEL:
 
 help: ## list these commands
@@ -39,6 +39,9 @@ grade: venv ## grade a folder of submissions: [SUBMISSIONS=tests/submissions] [O
 
 template: venv ## write the generated files of student_template/ anew
 	@$(run) autograder template
+
+handout: venv ## the problem set as a page and as a PDF, into dist/
+	@$(run) autograder handout
 
 figures: venv ## draw the handout's figures anew
 	@$(run) autograder figures

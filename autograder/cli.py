@@ -95,6 +95,16 @@ def write_template() -> None:
         click.echo(f"wrote {path.relative_to(_ROOT)}")
 
 
+@commands.command("handout")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("dist"), show_default=True, help="Where the two files go.")
+def write_handout(out: Path) -> None:
+    """Make the handout: one HTML page that needs nothing else, and a PDF."""
+    from .handout import build
+
+    for path in build.write(out):
+        click.echo(f"wrote {path}")
+
+
 @commands.command()
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; exit with 1 where a committed figure is another.")
 @click.option("--measure", is_flag=True, help="Measure time and memory anew first (a quiet machine, half a minute).")

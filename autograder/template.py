@@ -1,4 +1,4 @@
-"""The generated files of the student's copy: stubs and questions from the reference, and what the check kit knows of the parts.
+"""What is generated: stubs and questions from the reference, what the check kit knows of the parts, the handout's tables.
 
 `make template` writes them, and nobody edits them by hand. Below `student_template/`, `attention/*.py` come from
 `solutions/attention/*.py`, `report.md` from the model answers in `solutions/report.md`, and `checks/parts.json` from the
@@ -23,6 +23,7 @@ from checks.errors import BadUsage
 from checks.written import FILE as REPORT
 
 from . import questions
+from .handout import tables
 from .manifest import Manifest, Part
 
 BEGIN, END = "# BEGIN SOLUTION", "# END SOLUTION"
@@ -155,7 +156,7 @@ def parts_json(manifest: Manifest, hidden: Mapping[str, tuple[int, float]], give
 
 
 def write(manifest: Manifest, repo_root: Path, hidden: Mapping[str, tuple[int, float]]) -> list[Path]:
-    """Write the generated files below `student_template/` and remove the stubs of parts that are not built.
+    """Write the generated files below `student_template/` and the handout's tables; remove the stubs of parts that are not built.
 
     Returns the files written. The same input gives the same bytes.
     """
@@ -166,9 +167,12 @@ def write(manifest: Manifest, repo_root: Path, hidden: Mapping[str, tuple[int, f
     for part in manifest.parts:
         if not part.built:
             (student / part.file).unlink(missing_ok=True)
+    paths = {student / name: text for name, text in texts.items()}
+    handout = repo_root / "assignment" / "handout.md"
+    if handout.exists():
+        paths[handout] = tables.filled(handout.read_text(encoding="utf-8"), manifest, hidden)
     written = []
-    for name, text in texts.items():
-        path = student / name
+    for path, text in paths.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
         written.append(path)

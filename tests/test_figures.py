@@ -49,7 +49,7 @@ def test_the_curves_tell_what_the_text_says() -> None:
 
 def test_every_figure_is_in_the_handout_and_has_a_caption_and_a_description() -> None:
     text = HANDOUT.read_text("utf-8")
-    shown = re.findall(r"!\[([^\]]{40,})\]\(figures/(\w+\.svg)\)\{#fig-\w+ alt=\"([^\"]{40,})\"\}", text)
+    shown = re.findall(r"!\[([^\]]{40,})\]\(figures/(\w+\.svg)\)\{#fig-\w+ (?:width=\d+% )?alt=\"([^\"]{40,})\"\}", text)
     assert sorted(name for _, name, _ in shown) == sorted(path.name for path in collection.FOLDER.glob("*.svg"))
 
 
