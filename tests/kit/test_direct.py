@@ -231,3 +231,38 @@ def test_modules_go_by_their_number() -> None:
     assert told.attributes["training"] == 1
     with pytest.raises(StudentRaised, match="KeyError"):
         transport.perform(Assign(inner.index, {"bias": torch.zeros(2)}))
+
+
+def test_what_is_observed_of_a_call() -> None:
+    source = "def f(x):\n    many = torch.zeros(1).expand(1000)\n    return torch.outer(x, x).sum() + many[0]\n"
+    library = "from torch.nn.functional import scaled_dot_product_attention as a\ndef g(x): return a(x, x, x)\n"
+    reply = call(source, torch.rand(7), count=True)
+    assert reply.largest == 49, "what expand repeats is not in memory"
+    assert reply.operations
+    assert call(source, torch.rand(7)).largest == 0
+    used = direct("", library=HEADER + library).perform(Call("g", (torch.rand(2, 3, 4),), count=True))
+    assert used.ready_made == ("scaled_dot_product_attention",)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("return torch.zeros(3, 4).copy_(x)", "copy_ at attention/part.py:5"),
+        ("return x + torch.ones(4)", "add at attention/part.py:5"),
+        ("return torch.empty_like(x).copy_(torch.ones(3, 4))", None),
+        ("return nn.Linear(4, 4, device=x.device)", None),
+    ],
+)
+def test_what_is_made_on_the_cpu_is_seen_on_another_device(body: str, told: str | None) -> None:
+    reply = call(f"def f(x):\n    {body}\n", torch.rand(3, 4), device="meta")
+    assert reply.foreign == ((told,) if told else ())
+    if told is None:
+        assert reply.value == "meta"
+
+
+def test_gradients_that_were_switched_off_are_on_again_in_the_next() -> None:
+    off = direct("def f(x):\n    torch.set_grad_enabled(False)\n    return 2 * x\n")
+    assert off.perform(Call("f", (torch.rand(2),), upstream=(torch.ones(2),))).gradients == {"arg0": None}
+    after = call("def f(x): return 2 * x", torch.rand(2), upstream=(torch.ones(2),)).gradients["arg0"]
+    assert after is not None
+    assert after.tolist() == [2, 2]

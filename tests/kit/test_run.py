@@ -154,6 +154,8 @@ def test_collection_refuses_what_would_be_lost_in_silence() -> None:
         check(part="p", points=1)(lambda student: None)
     with pytest.raises(BadUsage, match="is hidden and needs a hint"):
         check(part="p", points=1, hidden=True)(test_a)
+    with pytest.raises(BadUsage, match="limits memory and must be hidden"):
+        check(part="p", points=1, memory_mib=64)(test_a)
 
 
 def test_numbers() -> None:

@@ -164,6 +164,8 @@ def test_replies_arrive_whole() -> None:
         after=(None, 2.0),
         gradients={"arg0": gradient, "W_q.weight": None},
         operations=("aten.bmm", "aten.add"),
+        largest=1 << 40,
+        ready_made=("scaled_dot_product_attention",),
         foreign=("aten.add at attention/masking.py:4",),
         module=2,
         parameters={"W_q.weight": (4, 4)},
@@ -174,7 +176,7 @@ def test_replies_arrive_whole() -> None:
     assert same(arrived.gradients["arg0"], gradient)
     assert arrived.gradients["W_q.weight"] is None
     assert same(arrived.state["weight"], gradient)
-    for name in ("value", "after", "operations", "foreign", "module", "parameters", "attributes"):
+    for name in ("value", "after", "operations", "largest", "ready_made", "foreign", "module", "parameters", "attributes"):
         assert getattr(arrived, name) == getattr(reply, name), name
 
 
@@ -273,7 +275,8 @@ JSON = st.recursive(
     max_leaves=10,
 )
 FIELDS = st.sampled_from([
-    "value", "after", "gradients", "operations", "foreign", "module", "parameters", "attributes", "tensors", "kinds", "failure",
+    "value", "after", "gradients", "operations", "largest", "ready_made", "foreign", "module", "parameters", "attributes",
+    "tensors", "kinds", "failure",
 ])  # fmt: skip
 
 
