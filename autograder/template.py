@@ -1,8 +1,9 @@
-"""The generated files of the student's copy: stubs from the reference, and what the check kit knows of the parts.
+"""The generated files of the student's copy: stubs from the reference, what the check kit knows of the parts, a notebook.
 
 `make template` writes them, and nobody edits them by hand: `student_template/attention/*.py` come from
-`solutions/attention/*.py`, `student_template/checks/parts.json` from the manifest and the count of hidden checks. The
-stubs carry no banner that says so, since they are what a student edits; a test holds them to this module.
+`solutions/attention/*.py`, `student_template/checks/parts.json` from the manifest and the count of hidden checks, and
+`student_template/explore.ipynb` from the script beside it. The stubs carry no banner that says so, since they are what a
+student edits; a test holds them to this module.
 
 A reference marks what students write with lines `# BEGIN SOLUTION` and `# END SOLUTION`, as Otter does. In a function
 such a region becomes `raise NotImplementedError("part 3: MultiHeadAttention.forward")`; outside of functions (helpers, and
@@ -142,6 +143,26 @@ def parts_json(manifest: Manifest, hidden: Mapping[str, tuple[int, float]]) -> s
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
+def notebook(script: str) -> str:
+    """The notebook of a script whose cells begin with `# %%`: no outputs, and nothing in it that another run would change."""
+    import jupytext  # slow to import, and needed here alone
+    import nbformat
+
+    made = jupytext.reads(script, fmt="py:percent")
+    for number, cell in enumerate(made.cells, start=1):
+        cell["id"] = f"cell-{number:02}"  # instead of a random one
+    made.metadata = nbformat.from_dict(
+        {
+            "generated_by": "make template, from explore.py",
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        }
+    )
+    made.nbformat, made.nbformat_minor = 4, 5
+    nbformat.validate(made)
+    return str(nbformat.writes(made, indent=1)) + "\n"
+
+
 def write(manifest: Manifest, repo_root: Path, hidden: Mapping[str, tuple[int, float]]) -> list[Path]:
     """Write the generated files below `student_template/` and remove the stubs of parts that are not built.
 
@@ -149,6 +170,7 @@ def write(manifest: Manifest, repo_root: Path, hidden: Mapping[str, tuple[int, f
     """
     student = repo_root / "student_template"
     texts = stubs(manifest, repo_root) | {"checks/parts.json": parts_json(manifest, hidden)}
+    texts["explore.ipynb"] = notebook((student / "explore.py").read_text(encoding="utf-8"))
     for part in manifest.parts:
         if not part.built:
             (student / part.file).unlink(missing_ok=True)
