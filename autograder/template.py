@@ -1,8 +1,9 @@
-"""What is generated: stubs and questions from the reference, what the check kit knows of the parts, the handout's tables.
+"""What is generated: stubs and questions from the reference, what the kit knows of the parts, a notebook, the handout's tables.
 
 `make template` writes them, and nobody edits them by hand. Below `student_template/`, `attention/*.py` come from
-`solutions/attention/*.py`, `report.md` from the model answers in `solutions/report.md`, and `checks/parts.json` from the
-manifest, the questions and the count of hidden checks. Stubs and report carry no banner that says so, since they are what a
+`solutions/attention/*.py`, `report.md` from the model answers in `solutions/report.md`, `checks/parts.json` from the manifest,
+the questions and the count of hidden checks, and `explore.ipynb` from the script beside it. Stubs and report carry no banner
+that says so, since they are what a
 student edits; a test holds them to this module.
 
 A reference marks what students write with lines `# BEGIN SOLUTION` and `# END SOLUTION`, as Otter does. In a function
@@ -155,6 +156,26 @@ def parts_json(manifest: Manifest, hidden: Mapping[str, tuple[int, float]], give
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
+def notebook(script: str) -> str:
+    """The notebook of a script whose cells begin with `# %%`: no outputs, and nothing in it that another run would change."""
+    import jupytext  # slow to import, and needed here alone
+    import nbformat
+
+    made = jupytext.reads(script, fmt="py:percent")
+    for number, cell in enumerate(made.cells, start=1):
+        cell["id"] = f"cell-{number:02}"  # instead of a random one
+    made.metadata = nbformat.from_dict(
+        {
+            "generated_by": "make template, from explore.py",
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        }
+    )
+    made.nbformat, made.nbformat_minor = 4, 5
+    nbformat.validate(made)
+    return str(nbformat.writes(made, indent=1)) + "\n"
+
+
 def write(manifest: Manifest, repo_root: Path, hidden: Mapping[str, tuple[int, float]]) -> list[Path]:
     """Write the generated files below `student_template/` and the handout's tables; remove the stubs of parts that are not built.
 
@@ -164,6 +185,7 @@ def write(manifest: Manifest, repo_root: Path, hidden: Mapping[str, tuple[int, f
     given_report = report(repo_root)
     texts = stubs(manifest, repo_root) | {REPORT: given_report}
     texts["checks/parts.json"] = parts_json(manifest, hidden, given_report)
+    texts["explore.ipynb"] = notebook((student / "explore.py").read_text(encoding="utf-8"))
     for part in manifest.parts:
         if not part.built:
             (student / part.file).unlink(missing_ok=True)

@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,11 @@ def test_committed_stubs_are_what_the_generator_writes() -> None:
     committed = {f"attention/{path.name}": path.read_text(encoding="utf-8") for path in (STUDENT / "attention").glob("*.py")}
     assert committed == generated, "run `make template`"
     assert (STUDENT / "report.md").read_text(encoding="utf-8") == template.report(ROOT), "run `make template`"
+
+
+def test_the_committed_notebook_is_the_scripts() -> None:
+    generated = template.notebook((STUDENT / "explore.py").read_text(encoding="utf-8"))
+    assert (STUDENT / "explore.ipynb").read_text(encoding="utf-8") == generated, "run `make template`"
 
 
 def test_no_line_of_a_solution_is_in_what_students_get() -> None:
@@ -195,6 +201,8 @@ def copy_of_solutions(folder: Path) -> Path:
         target = folder / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(path.read_bytes())
+    (folder / "student_template").mkdir()
+    shutil.copy(STUDENT / "explore.py", folder / "student_template")
     return folder
 
 
@@ -206,7 +214,8 @@ def test_writing_is_repeatable_and_removes_what_is_not_built(tmp_path: Path) -> 
     written = template.write(UNBUILT, root, {"masking": (10, 12.0)})
     assert not stale.exists()
     names = {path.relative_to(root / "student_template").as_posix() for path in written}
-    assert names == {"attention/__init__.py", "report.md", "checks/parts.json", *(part.file for part in UNBUILT.built)}
+    generated = {"attention/__init__.py", "report.md", "checks/parts.json", "explore.ipynb"}
+    assert names == {*generated, *(part.file for part in UNBUILT.built)}
     first = {path: path.read_bytes() for path in written}
     template.write(UNBUILT, root, {"masking": (10, 12.0)})
     assert {path: path.read_bytes() for path in written} == first
