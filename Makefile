@@ -47,7 +47,7 @@ figures: venv ## draw the handout's figures anew
 	@$(run) autograder figures
 
 test: venv ## this repository's own tests
-	@$(run) pytest
+	@OMP_NUM_THREADS=1 $(run) pytest -n auto
 
 lint: venv ## ruff and mypy
 	@$(run) ruff check .

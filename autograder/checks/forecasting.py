@@ -72,6 +72,7 @@ def test_dominant_lag_in_doubt(student: Student) -> None:
         ([0.7], 0),
         ([-0.5, -0.9, -0.6, -0.2, -0.4], 3),
         ([0.0, 9.0, 0.0, 0.0, 1e-6, 0.0], 4),
+        ([0.1, 0.1, 0.3, 0.1, 0.301, 0.1], 4),  # nearly equal peaks are not equal
     ):
         for dtype in (torch.float32, torch.float64):
             expect_count(student.dominant_lag(torch.tensor(values, dtype=dtype)), "lag", lag, source=f"profile is {values}")
@@ -310,7 +311,33 @@ def test_training_goes_on(student: Student) -> None:
 
 
 @hidden(
-    points=0.75,
+    points=0.25,
+    needs="test_training_returns_its_errors",
+    category="training",
+    hint="the two numbers of train_forecaster: no step is left out because the error is small already, and no rate is your own.",
+)
+def test_training_does_as_it_is_told(student: Student) -> None:
+    """It takes as many steps as it is told, however small the error gets, and at a larger learning rate larger ones."""
+    flat = student.train_forecaster(
+        student.AttentionForecaster(series.WIDTH, series.LONGEST), torch.zeros(3, 6), steps=200, learning_rate=0.01
+    )
+    flat.numbers("errors", 200)
+    sines, first = series.periodic(student.draw, 6, 16, 5), series.forecaster(student)
+    start = {name: value for name, value in first.state().items() if name in first.parameters}
+    moved = []
+    for rate in (1e-4, 1e-2):
+        model = student.AttentionForecaster(series.WIDTH, series.LONGEST)
+        model.assign(start)
+        answer = student.train_forecaster(model, sines, steps=1, learning_rate=rate)
+        answer.numbers("errors", 1)
+        after = model.state()
+        moved.append(max(float((after[name] - value).abs().max()) for name, value in start.items()))
+    if not moved[1] > 5 * moved[0]:
+        fail(answer, f"one step moves the weights by {moved[1]:.3g}; at a hundredth of this learning rate it is {moved[0]:.3g}.")
+
+
+@hidden(
+    points=0.5,
     needs="test_learns_period_four",
     category="training",
     hint="what the head can find: the next value of a sine follows from two earlier ones, or from a whole period before.",

@@ -44,14 +44,14 @@ class Answer:
             raise CheckFailed(f"{self.described}:\n{name} came back as {describe(value)}, and must be a tensor.")
         return value
 
-    def number(self, name: str) -> float:
+    def number(self, name: str, plain: bool = False) -> float:
         """The result of that name, a plain number of the kind that the contract gives it; CheckFailed where it is none.
 
-        Where a float is due, an int and a tensor without dimensions will do. Where an int is due, nothing else does: not a
-        bool, and not a float of the same value.
+        Where a float is due, an int will do, and unless it has to be `plain` a tensor without dimensions. Where an int is due,
+        nothing else does: not a bool, and not a float of the same value.
         """
         value, kind = self._result(name), self.shapes()[name]
-        number = value.item() if kind is float and isinstance(value, Tensor) and value.shape == () else value
+        number = value.item() if kind is float and not plain and isinstance(value, Tensor) and value.shape == () else value
         if kind is float and type(number) is int:
             number = _nearest_float(number)
         if type(number) is not kind:

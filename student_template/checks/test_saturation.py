@@ -30,13 +30,15 @@ def by_hand() -> tuple[Tensor, Tensor]:
     return torch.tensor([[0.0], [1.0], [2.0], [3.0]]), torch.tensor([[2.0], [1.0], [1.0]]) * math.log(2)
 
 
-@check(part=PART, points=0.25, hint="the return line: ScoreStatistics(variance=…, …), each of the four a single number.")
+@check(
+    part=PART, points=0.25, hint="the return line: ScoreStatistics(variance=…, …), each of the four a plain number, by .item()."
+)
 def test_four_numbers(student: Student) -> None:
-    """score_statistics returns four floats: variance, max_weight, entropy, sensitivity."""
+    """score_statistics returns four plain floats: variance, max_weight, entropy, sensitivity."""
     sizes = student.draw.sizes()
     answer = student.score_statistics(student.draw.normal(sizes.L_q, sizes.d_k), student.draw.normal(sizes.L_k, sizes.d_k))
     for name in STATISTICS:
-        answer.number(name)
+        answer.number(name, plain=True)
 
 
 @check(part=PART, points=0.5, hint=VARIANCE)
