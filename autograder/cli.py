@@ -21,6 +21,8 @@ from checks.records import Outcome, number
 from . import batch, catalog, intake, manifest, secret, template
 from .render.terminal import show_class
 from .report import Report
+from .sandbox import confinement
+from .sandbox.confinement import STRICT, TIERS
 
 _WIDE = 200  # columns of a table that goes to a file or a pipe
 _ROOT = Path(__file__).resolve().parent.parent
@@ -66,10 +68,12 @@ def check(submission: Path, part: str | None, device: str) -> None:
 @click.option("--out", type=click.Path(path_type=Path), default=Path("grades"), show_default=True, help="Where reports go.")
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default="all cores", help="How many at a time.")
 @click.option("--secret-file", type=click.Path(path_type=Path), help="The grading secret; by default .grading-secret, made once.")
-def grade(paths: Sequence[Path], out: Path, jobs: int, secret_file: Path | None) -> None:
+@click.option("--accept-tier", type=click.Choice(TIERS), default=STRICT, show_default=True, help="The weakest to accept.")
+def grade(paths: Sequence[Path], out: Path, jobs: int, secret_file: Path | None, accept_tier: str) -> None:
     """Grade submissions: each of PATHS is one (a folder or a zip), or a folder of them."""
     import torch
 
+    from . import doctor
     from .grading import Grader
     from .sandbox.client import Sandbox
 
@@ -77,14 +81,36 @@ def grade(paths: Sequence[Path], out: Path, jobs: int, secret_file: Path | None)
     candidates = intake.discover(paths, described.package)
     checks = catalog.load(described)
     torch.set_num_threads(1)  # the work is many small tensors, graded side by side
+    key = secret.load(secret_file)
+    confinement.forbid_looking_inside()
     # The sandbox ends first, so that after a Ctrl-C no thread waits for a student's code.
-    with ThreadPoolExecutor(jobs) as executor, Sandbox() as sandbox, _progress(len(candidates)) as done:
-        grader = Grader(described, checks, sandbox, secret.load(secret_file), parts.read().questions)
+    with ThreadPoolExecutor(jobs) as executor, Sandbox(accept=accept_tier) as sandbox:
+        preflight = sandbox.preflight(secret_file or secret.default_path())
+        if not confinement.reaches(preflight.tier, accept_tier):
+            raise BadUsage(doctor.refusal(preflight))
+        grader = Grader(described, checks, sandbox, key, parts.read().questions)
         slugs = [part.slug for part in described.built]
-        reports = batch.grade_all(grader.grade, candidates, out, slugs, executor, done)
+        with _progress(len(candidates)) as done:
+            reports = batch.grade_all(grader.grade, candidates, out, slugs, executor, done)
     _show(reports, out)
     _mention(paths, out, reports)
     sys.exit(1 if any(report.provisional for report in reports) else 0)
+
+
+@commands.command("doctor")
+def show_findings() -> None:
+    """Say what this machine gives the grader, layer by layer; exit with 1 where something needed is missing."""
+    from . import doctor
+
+    marks = {True: "ok", False: "MISSING", None: "-"}
+    good = True
+    secret.load()  # makes the file that workers must not be able to read
+    for finding in doctor.findings(secret.default_path()):
+        good = good and finding.good is not False
+        click.echo(f"{marks[finding.good]:<8} {finding.what}")
+        if finding.advice:
+            click.echo(f"         {finding.advice}")
+    sys.exit(0 if good else 1)
 
 
 @commands.command("template")

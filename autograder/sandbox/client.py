@@ -8,9 +8,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 from checks.calls import Reply, Request
 from checks.errors import StudentRaised, WorkerCrashed, WorkerTimedOut
@@ -18,13 +20,17 @@ from checks.executor import Layout
 
 from . import wire
 from .channel import Channel, Gone, OutOfTime
-from .confinement import Limits
+from .confinement import NONE, SETUID, STRICT, Limits, reaches, tier_of
 from .framing import MAX_FRAME, WireError, plain
+from .preflight import ALWAYS_REFUSED, REFUSED
 from .process import Ended, ZygoteDied, ZygoteProcess
 
 _MOST_RESTARTS = 5  # of the zygote, with no session between them that came to its end
 _READY_SECONDS = 60.0  # a worker's start, before any student code
 _MOST_PRINTED = 64 << 10
+_PREFLIGHT_SECONDS, _PREFLIGHT_MIB = 10, 256
+
+T = TypeVar("T")
 
 
 class SandboxBroken(Exception):
@@ -40,12 +46,31 @@ class Usage:
     max_rss_mib: float
 
 
+@dataclass(frozen=True)
+class Preflight:
+    """What a worker of this machine's claims to be confined by, and what it could do all the same."""
+
+    isolation: str
+    breaches: tuple[str, ...]
+
+    @property
+    def tier(self) -> str:
+        """The tier that holds: the one that is claimed, or a weaker one where something got through that it refuses."""
+        if any(each in ALWAYS_REFUSED for each in self.breaches):
+            return NONE
+        claimed = tier_of(self.isolation)
+        return SETUID if claimed == STRICT and self.breaches else claimed
+
+
 class Sandbox:
     """One zygote, started with the first session or `start`, restarted if it dies. Grading threads share one Sandbox."""
 
-    def __init__(self, python: str = sys.executable, cap: int = MAX_FRAME) -> None:
+    def __init__(self, python: str = sys.executable, cap: int = MAX_FRAME, accept: str = STRICT, strongest: str = STRICT) -> None:
+        """`accept` is the weakest tier under which a student's code is run, `strongest` the one that is tried for."""
         self._python = python
         self._cap = cap
+        self._accept = accept
+        self._strongest = strongest
         self._lock = threading.Lock()
         self._zygote: ZygoteProcess | None = None
         self._restarts = 0
@@ -71,7 +96,10 @@ class Sandbox:
         """A fresh worker holding these sources, for the duration. Raises SandboxBroken where none can be had."""
         channel = Channel(self._cap)
         try:
-            zygote, pid, isolation = self._spawn(channel, limits, seed)
+            zygote, pid, ready = self._spawn(channel, limits, seed)
+            isolation = _decoded(wire.decode_ready, ready)
+            if not reaches(isolation, self._accept):  # before anything of the student's is sent
+                raise SandboxBroken(f"a worker is isolated by {isolation!r}, and must be by {self._accept!r}")
             transport = Sandboxed(zygote, pid, channel, limits, wire.encode_setup(sources, layout), isolation)
             try:
                 yield transport
@@ -82,12 +110,28 @@ class Sandbox:
         with self._lock:
             self._restarts = 0
 
-    def _spawn(self, channel: Channel, limits: Limits, seed: int) -> tuple[ZygoteProcess, int, str]:
-        """A worker that has confined itself and read nothing yet."""
+    def preflight(self, hidden: Path) -> Preflight:
+        """What a worker can do here, tried by one that runs no student's code. `hidden` is a file that none may read."""
+        channel = Channel(self._cap)
+        try:
+            zygote, pid, frame = self._spawn(channel, Limits(_PREFLIGHT_SECONDS, _PREFLIGHT_MIB), 0, str(hidden.resolve()))
+            isolation, breaches = _decoded(wire.decode_preflight, frame)
+            with contextlib.suppress(Gone, OutOfTime, WireError):  # its end, by itself
+                channel.exchange(b"", _PREFLIGHT_SECONDS)
+            if zygote.reap(pid).status != REFUSED:
+                breaches.append("become another program")
+        except ZygoteDied as error:
+            raise SandboxBroken(str(error)) from error
+        finally:
+            channel.close()
+        return Preflight(isolation, tuple(breaches))
+
+    def _spawn(self, channel: Channel, limits: Limits, seed: int, hidden: str | None = None) -> tuple[ZygoteProcess, int, bytes]:
+        """A worker that has confined itself and read nothing yet, and the frame in which it says so."""
         while True:
             zygote = self._current()
             try:
-                pid = zygote.spawn(channel.far, limits, seed)
+                pid = zygote.spawn(channel.far, limits, seed, hidden)
                 break
             except ZygoteDied as error:
                 if zygote.alive:
@@ -98,7 +142,7 @@ class Sandbox:
                     raise SandboxBroken(f"{problem} (after {self._restarts} new starts)") from problem
         channel.attach(pid)
         try:
-            return zygote, pid, wire.decode_ready(channel.exchange(b"", _READY_SECONDS))
+            return zygote, pid, channel.exchange(b"", _READY_SECONDS)
         except (OutOfTime, Gone, WireError) as error:
             with contextlib.suppress(ZygoteDied):
                 zygote.reap(pid)
@@ -115,7 +159,7 @@ class Sandbox:
                 self._zygote = None
                 self._restarts += 1
             if self._zygote is None:
-                self._zygote = ZygoteProcess(self._python)
+                self._zygote = ZygoteProcess(self._python, self._strongest)
             return self._zygote
 
 
@@ -192,6 +236,14 @@ class Sandboxed:
             except ZygoteDied as error:
                 raise SandboxBroken(str(error)) from error
         return self._ended
+
+
+def _decoded(decode: Callable[[bytes], T], frame: bytes) -> T:
+    """A worker's first frame, which comes from before any student's code: where it is wrong, the grader is at fault."""
+    try:
+        return decode(frame)
+    except WireError as error:
+        raise SandboxBroken(f"a worker could not be started ({error})") from error
 
 
 def _cause(ended: Ended, limits: Limits) -> tuple[type[Exception], str]:

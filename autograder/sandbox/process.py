@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import checks
 
-from .confinement import Limits
+from .confinement import STRICT, Limits
 
 _START_SECONDS = 180.0  # importing torch from a cold disk
 _ANSWER_SECONDS = 60.0
@@ -60,7 +60,7 @@ class Ended:
 class ZygoteProcess:
     """One zygote. Several threads may use it: one message and its answer at a time."""
 
-    def __init__(self, python: str = sys.executable) -> None:
+    def __init__(self, python: str = sys.executable, strongest: str = STRICT) -> None:
         self._lock = threading.Lock()
         self._greeted = False
         self._broken = False
@@ -71,7 +71,7 @@ class ZygoteProcess:
             # -s -P and a fixed environment are -I, except that -I would also leave PYTHONHASHSEED out.
             # A session of its own: Ctrl-C at the terminal is the grader's affair.
             self._process = subprocess.Popen(
-                [python, "-s", "-P", str(Path(__file__).with_name("zygote.py")), str(far.fileno()), str(kit)],
+                [python, "-s", "-P", str(Path(__file__).with_name("zygote.py")), str(far.fileno()), str(kit), strongest],
                 env=_ENVIRONMENT,
                 cwd="/",
                 stdin=subprocess.DEVNULL,
@@ -89,9 +89,12 @@ class ZygoteProcess:
     def alive(self) -> bool:
         return not self._broken and self._process.poll() is None
 
-    def spawn(self, descriptors: Sequence[int], limits: Limits, seed: int) -> int:
-        """Fork a worker with these three descriptors (requests, answers, log); its process id."""
-        return int(self._ask({"spawn": asdict(limits), "seed": seed}, descriptors)["pid"])
+    def spawn(self, descriptors: Sequence[int], limits: Limits, seed: int, hidden: str | None = None) -> int:
+        """Fork a worker with these three descriptors (requests, answers, log); its process id.
+
+        hidden: a file of the grader's. Where there is one, the worker is for the preflight, and serves nothing.
+        """
+        return int(self._ask({"spawn": asdict(limits), "seed": seed, "hidden": hidden}, descriptors)["pid"])
 
     def reap(self, pid: int) -> Ended:
         """End the worker, if it has not ended yet, and say how it did."""

@@ -149,6 +149,17 @@ def decode_ready(frame: bytes) -> str:
     return _is(_members(unpack(frame)[0], dict).get("ready"), str)
 
 
+def encode_preflight(isolation: str, breaches: list[str]) -> bytes:
+    """The one frame of a worker that runs no student's code and tries what it must not be able to do."""
+    return pack({"ready": isolation, "breaches": breaches})
+
+
+def decode_preflight(frame: bytes) -> tuple[str, list[str]]:
+    """The name of the confinement, and what got through it."""
+    body = _members(unpack(frame)[0], dict)
+    return _is(body.get("ready"), str), [_is(each, str) for each in _is(body.get("breaches"), list)]
+
+
 def encode_reply(reply: Reply, nonce: str, cap: int = MAX_FRAME) -> bytes:
     """One frame. Long lists of operations are cut; a value too large to send is a WireError."""
     values = ValueWriter(lenient=True)

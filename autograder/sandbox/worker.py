@@ -9,13 +9,14 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Sequence
 
 from checks.calls import Request
 from checks.errors import StudentRaised
 from checks.executor import Direct
 from checks.package import Package
 
-from . import kernels, wire
+from . import kernels, preflight, wire
 from .framing import PREFIX, WireError, length
 
 
@@ -45,6 +46,14 @@ def serve(request_fd: int, response_fd: int, isolation: str) -> None:
             print(f"worker: {type(error).__name__}: {error}", file=sys.__stderr__, flush=True)
     finally:
         os._exit(status)
+
+
+def try_everything(response_fd: int, isolation: str, hidden: str, pids: Sequence[int]) -> None:
+    """Say what confines this process and what it can do all the same. Ends the process, or becomes another program."""
+    try:
+        _write(response_fd, wire.encode_preflight(isolation, preflight.attempts(hidden, pids)))
+    finally:
+        preflight.become_another_program()
 
 
 def _answer(direct: Direct, request: Request, nonce: str) -> bytes:

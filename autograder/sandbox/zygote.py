@@ -2,11 +2,12 @@
 
 Run as a script by `process.py`, in isolation and with a fixed environment, never imported by the grader:
 
-    python -s -P zygote.py CONTROL_FD KIT_DIRECTORY
+    python -s -P zygote.py CONTROL_FD KIT_DIRECTORY STRONGEST_TIER
 
-One line of JSON per message over the control socket. `{"spawn": limits, "seed": n}` comes with three descriptors (requests to
-read, answers to write, log to write) and is answered with `{"pid": n}`; `{"reap": pid}` ends that worker and is answered with
-how it ended. The zygote ends, and all workers with it, when the socket is closed or the grader is gone.
+One line of JSON per message over the control socket. `{"spawn": limits, "seed": n, "hidden": null}` comes with three descriptors
+(requests to read, answers to write, log to write) and is answered with `{"pid": n}`; `{"reap": pid}` ends that worker and is
+answered with how it ended. With the path of a file of the grader's in `hidden`, the worker tries what it must not be able to do
+instead of serving. The zygote ends, and all workers with it, when the socket is closed or the grader is gone.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ _HIGHEST_DESCRIPTOR = 1 << 16  # where the system names no smaller one
 class Zygote:
     """The loop, and the workers that are alive."""
 
-    def __init__(self, control: socket.socket, side: Any, confinement_module: Any) -> None:
+    def __init__(self, control: socket.socket, side: Any, confinement_module: Any, strongest: str) -> None:
         self._control = control
         self._worker = side
         self._confinement_module = confinement_module
-        self._confinement = confinement_module.chosen()
+        self._layers = confinement_module.available(strongest)
         self._grader = os.getppid()
         self._live: set[int] = set()
 
@@ -97,7 +98,7 @@ class Zygote:
         pid = os.fork()
         if pid == 0:
             try:
-                self._become_worker(limits, message["seed"], descriptors, zygote)
+                self._become_worker(limits, message["seed"], descriptors, zygote, message["hidden"])
             except BaseException as error:
                 print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)  # the log, if it came that far
             finally:
@@ -105,7 +106,7 @@ class Zygote:
         self._live.add(pid)
         return {"pid": pid}
 
-    def _become_worker(self, limits: Any, seed: int, descriptors: list[int], zygote: int) -> None:
+    def _become_worker(self, limits: Any, seed: int, descriptors: list[int], zygote: int, hidden: str | None) -> None:
         os.setsid()
         self._control.detach()
         request, response, log = descriptors
@@ -117,8 +118,11 @@ class Zygote:
         os.dup2(response, _RESPONSE, inheritable=False)
         os.closerange(_RESPONSE + 1, min(os.sysconf("SC_OPEN_MAX"), _HIGHEST_DESCRIPTOR))
         sys.modules["checks.executor"].seed_everything(seed)  # every worker would draw the same numbers otherwise
-        self._confinement.apply(limits, zygote)
-        self._worker.serve(_REQUEST, _RESPONSE, self._confinement.name)
+        isolation = self._layers.apply(limits, zygote)
+        if hidden is None:
+            self._worker.serve(_REQUEST, _RESPONSE, isolation)
+        else:
+            self._worker.try_everything(_RESPONSE, isolation, hidden, [self._grader, zygote])
 
     def _reap(self, pid: int) -> dict[str, Any]:
         """End a worker and everything it started. A worker that has ended already keeps the end it had."""
@@ -188,7 +192,7 @@ def _assert_one_thread() -> None:
 def main() -> None:
     """Import, warm up, say hello, serve."""
     control = socket.socket(fileno=int(sys.argv[1]))
-    kit, here = Path(sys.argv[2]), Path(__file__).resolve().parent
+    kit, strongest, here = Path(sys.argv[2]), sys.argv[3], Path(__file__).resolve().parent
     sys.argv[1:] = []
     for name in PRELOADED:
         importlib.import_module(name)
@@ -201,11 +205,12 @@ def main() -> None:
     for package in ("checks", here.name):
         sys.modules[package].__path__ = []
     confinement.adopt_orphans()
+    confinement.forbid_looking_inside()
     gc.collect()
     gc.freeze()  # a collection in a worker would write to, and so copy, every page of it
     _assert_one_thread()
-    control.sendall(json.dumps({"hello": os.getpid(), "isolation": confinement.chosen().name}).encode() + b"\n")
-    Zygote(control, worker, confinement).run()
+    control.sendall(json.dumps({"hello": os.getpid()}).encode() + b"\n")
+    Zygote(control, worker, confinement, strongest).run()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from autograder.sandbox.client import Sandbox, Sandboxed
-from autograder.sandbox.confinement import Limits
+from autograder.sandbox.confinement import NONE, Limits
 from checks.executor import Layout
 
 Start = Callable[..., AbstractContextManager[Sandboxed]]
@@ -34,6 +34,13 @@ def start_in(sandbox: Sandbox) -> Start:
 @pytest.fixture(scope="session")
 def sandbox() -> Iterator[Sandbox]:
     with Sandbox() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def unconfined() -> Iterator[Sandbox]:
+    """One whose workers have limits and nothing else."""
+    with Sandbox(accept=NONE, strongest=NONE) as made:
         yield made
 
 
