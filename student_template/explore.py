@@ -34,20 +34,25 @@ print(f"Running on {'the GPU' if device == 'cuda' else 'the CPU'}: {chosen.steps
 # ## 1. Content alone
 #
 # Code 12.1.4 has no learnt weights at all: queries, keys and values are the embedded series itself, so a position looks at
-# what resembles it. Row `i` of a matrix is where position `i` looks; the future, above the diagonal, is forbidden. Below each
-# matrix is its lag profile: the mean weight at each distance back.
+# what resembles it. Periods 4 and 7 are embedded as points on a circle; of a trend plus a season (of period 6) and of white
+# noise, the values themselves are all there is to embed. Row `i` of a matrix is where position `i` looks; the future, above the
+# diagonal, is forbidden. Below each matrix is its lag profile: the mean weight at each distance back.
 #
 # **Before you run it:** which positions resemble position 20 when the period is 4? When it is 7? How many lags will share the
-# largest weight of one row?
+# largest weight of one row? And which positions does a large value attend to, when the embedding is the value?
 
 # %%
-matrices, profiles, peaks = {}, {}, {}
-for period in (4, 7):
-    embedded = circle_embedding(28, period)
-    _, matrices[period] = scaled_dot_product_attention(embedded, embedded, embedded, causal=True)
-    profiles[period] = lag_profile(matrices[period])
-    peaks[period] = dominant_lag(profiles[period])
-pictures.show(pictures.content_only(matrices, profiles, peaks), "1-content-only")
+contents = []
+for name, period, embedded in (
+    ("period 4", 4, circle_embedding(28, 4)),
+    ("period 7", 7, circle_embedding(28, 7)),
+    ("trend plus season", 6, series.rising(28)),
+    ("white noise", None, series.noise(28, chosen.seed)),
+):
+    _, weights = scaled_dot_product_attention(embedded, embedded, embedded, causal=True)
+    profile = lag_profile(weights)
+    contents.append(results.Content(name, period, weights, profile, dominant_lag(profile)))
+pictures.show(pictures.content_only(contents), "1-content-only")
 
 # %% [markdown]
 # ## 2. Four kinds of series

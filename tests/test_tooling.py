@@ -213,7 +213,7 @@ def test_an_unfit_python_is_refused_in_a_sentence(checkout: Checkout, body: str,
         ("grade", "-m autograder grade tests/submissions --out grades"),
         ("grade 'SUBMISSIONS=my class, \"b\"' 'OUT=o ut' JOBS=2", '-m autograder grade my class, "b" --out o ut --jobs 2'),
         ("template", "-m autograder template"),
-        ("test", "-m pytest"),
+        ("test", "-m pytest -n auto"),
     ],
 )
 def test_what_make_is_given_reaches_the_grader(repository: Checkout, arguments: str, command: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any
@@ -12,6 +13,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+# What torch warns of in a student's call that passes through here would be told of this file's line, which is none of theirs.
+warnings.filterwarnings("ignore", module=re.escape(__name__))
 
 # The public functions and the kernels behind them, forward and backward: everything that computes attention in one call.
 READY_MADE = re.compile(

@@ -12,7 +12,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from torch import Tensor
 
 from .messages import HERE, notebook
-from .results import Look
+from .results import Content, Look
 from .series import Series
 
 # Okabe and Ito's colours, which stay apart for colour-blind eyes, and in grey.
@@ -38,17 +38,17 @@ def show(figure: Figure, name: str) -> None:
     print(f"Picture: {file}")
 
 
-def content_only(weights: Mapping[int, Tensor], profiles: Mapping[int, Tensor], peaks: Mapping[int, int]) -> Figure:
-    """By period: a matrix (L, L) above its lag profile."""
-    figure = Figure(figsize=(9, 7.5), layout="constrained")
-    axes = figure.subplots(2, len(weights), squeeze=False, height_ratios=(2, 1))
-    for (period, matrix), above, below in zip(weights.items(), axes[0], axes[1], strict=True):
-        _heat_map(above, matrix, f"Period {period}: weights", _SPREAD)
+def content_only(contents: Sequence[Content]) -> Figure:
+    """Each matrix above its lag profile."""
+    figure = Figure(figsize=(15, 7), layout="constrained")
+    axes = figure.subplots(2, len(contents), squeeze=False, height_ratios=(2, 1))
+    for content, above, below in zip(contents, axes[0], axes[1], strict=True):
+        _heat_map(above, content.weights, content.name, _SPREAD)
         above.set_xlabel(_KEY)
-        _mark_periods(below, period, len(profiles[period]))
-        _profile(below, profiles[period], peaks[period], "content alone", _BLUE, "o")
-        _finish_lags(below, f"Period {period}: mean weight by lag")
-        below.set_ylim(top=1.4 * below.get_ylim()[1])  # room for the legend
+        _mark_periods(below, content.period, len(content.profile))
+        _profile(below, content.profile, content.peak, "content", _BLUE, "o")
+        _finish_lags(below, "mean weight by lag")
+        below.set_ylim(top=1.6 * below.get_ylim()[1])  # room for the legend
     axes[0, 0].set_ylabel(_QUERY)
     _colour_bar(figure, axes[0])
     figure.suptitle("Content alone: queries, keys and values are all the embedded series")

@@ -14,6 +14,17 @@ _ROW = "{:<17}  {:>11}  {:>10}  {:>9}  {:>7}  {:>9}  {:>11}"
 
 
 @dataclass(frozen=True)
+class Content:
+    """The attention of a series to itself, without any learnt weights."""
+
+    name: str
+    period: int | None  # the true one; None: there is none
+    weights: Tensor  # (L, L)
+    profile: Tensor  # (L,), mean weight at each lag
+    peak: int  # the dominant lag; 0: there is none
+
+
+@dataclass(frozen=True)
 class Look:
     """A model's attention and its errors on fresh series (mean squared, and of the second half unless said otherwise)."""
 

@@ -33,6 +33,17 @@ def four(length: int, seed: int, device: str) -> tuple[Series, ...]:
     return (made("period 4", 4), made("period 7", 7), made("trend plus season", 6, rise=2.0), made("white noise", None))
 
 
+def rising(length: int) -> Tensor:
+    """A trend plus a season of period 6, without noise, as an embedding of width 1: (length, 1)."""
+    time = torch.arange(length)
+    return (2 * time / length + torch.sin(2 * math.pi * time / 6))[:, None]
+
+
+def noise(length: int, seed: int) -> Tensor:
+    """White noise as an embedding of width 1: (length, 1)."""
+    return torch.randn(length, 1, generator=torch.Generator().manual_seed(seed))
+
+
 def _draw(number: int, length: int, period: int | None, rise: float, draw: torch.Generator) -> Tensor:
     """(number, length). Each series has a phase of its own, and rises by an amount of its own, of standard deviation `rise`."""
     phase = torch.rand(number, 1, generator=draw)  # in periods
