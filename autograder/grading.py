@@ -17,7 +17,7 @@ from checks.run import Opener
 from checks.substitutes import exchanged
 from checks.written import Question
 
-from . import report, secret
+from . import ready_made, report, secret
 from .intake import Candidate, NoSubmission, Submission, read
 from .manifest import Manifest, Part
 from .report import Report
@@ -58,7 +58,7 @@ class Grader:
             results=[_told_honestly(result, submission) for result in results],
             digest=submission.digest,
             isolation="; ".join(sorted(tiers)) or "none",
-            notes=submission.notes,
+            notes=(*submission.notes, *self._ready_made(submission)),
             problems=tuple(submission.problems.values()),
             execution_time=time.perf_counter() - started,
             written=written.look(submission.report, self.questions),
@@ -89,6 +89,13 @@ class Grader:
                     raise
 
         return open_transport
+
+    def _ready_made(self, submission: Submission) -> list[str]:
+        """A note on where the library's own attention is used, where it is not to be."""
+        allowed = frozenset(part.file for part in self.manifest.built if part.ready_made_attention)
+        places = ready_made.places(submission.sources, allowed)
+        told = "; ".join(places)
+        return [f"Ready-made attention may be used in {', '.join(sorted(allowed))} only: {told}."] if places else []
 
     def _ungraded(self, candidate: Candidate, reason: str) -> Report:
         nothing = run.Ending(Outcome.NOT_STARTED, "Nothing was handed in that could be graded.")

@@ -92,6 +92,23 @@ def test_a_report_that_cannot_be_read_costs_nothing_else(tmp_path: Path) -> None
     assert submission.problems == {"report.md": "report.md is not UTF-8 text (byte 0xe9 in line 1): save it as UTF-8."}
 
 
+def test_names_as_courses_export_them(tmp_path: Path) -> None:
+    """Canvas' zips with name, numbers and LATE in one; Gradescope's folders by number, beside a file about them."""
+    for name in ("doejane_1234567_89012345_attention.zip", "roejohn_LATE_123_456_submission-2.zip"):
+        zipped(tmp_path / "canvas" / name, FILES, "submission/")
+    for number in (123456789, 987654321):
+        folder(tmp_path / "gradescope" / f"submission_{number}", FILES)
+    (tmp_path / "gradescope" / "submission_metadata.yml").write_text("---")
+    (tmp_path / "gradescope" / "__MACOSX").mkdir()
+    names = [each.name for each in discover([tmp_path / "canvas", tmp_path / "gradescope"])]
+    assert names == [
+        "doejane_1234567_89012345_attention",
+        "roejohn_LATE_123_456_submission-2",
+        "submission_123456789",
+        "submission_987654321",
+    ]
+
+
 def test_a_zip_with_backslashes_is_read(tmp_path: Path) -> None:
     path = zipped(tmp_path / "a.zip", {"hw\\attention\\masking.py": "x = 1\n"})
     assert read(path).sources == {"attention/masking.py": "x = 1\n"}
