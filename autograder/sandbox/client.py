@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 
-from checks.calls import Reply, Request
+from checks.calls import Make, Reply, Request
 from checks.errors import StudentRaised, WorkerCrashed, WorkerTimedOut
 from checks.executor import Layout
 
@@ -149,6 +149,8 @@ class Sandboxed:
             before = time.monotonic()
             try:
                 answer = wire.decode_answer(self._channel.exchange(data, self._seconds_left), nonce)
+                if isinstance(request, Make) and isinstance(answer, Reply) and answer.module is None:
+                    raise WireError("it names no module")
             except OutOfTime:
                 self._give_up(WorkerTimedOut, f"gave no answer within {_number(self._limits.wall)} seconds")
             except Gone:
