@@ -10,6 +10,7 @@ import time
 from .framing import MAX_FRAME, PREFIX, WireError, length
 
 _CHUNK = 1 << 20
+_MOST_READS = 64  # in a row, before the clock is looked at again: whoever writes byte by byte must not keep a loop going
 _MOST_LOG = 64 << 10  # bytes kept; the rest is read and dropped, so that printing never blocks a worker
 
 
@@ -66,7 +67,7 @@ class Channel:
                 raise OutOfTime
             ready = self._wait(left, writing=bool(unsent))
             if ready.get(self._log):
-                self._drain_log(_CHUNK)
+                self.drain_log()
             if unsent and ready.get(self._request):
                 unsent = self._send(unsent)
             if self._answer in ready or self._death in ready:
@@ -80,8 +81,18 @@ class Channel:
         return bytes(answer)
 
     def drain_log(self) -> None:
-        """Read what is in the log now; as much as a pipe holds and no more, since its writer may go on for ever."""
-        self._drain_log(_CHUNK)
+        """Read what is in the log now; about as much as a pipe holds and no more, since its writer may go on for ever."""
+        most = _CHUNK
+        for _ in range(_MOST_READS):
+            if most <= 0 or self._log_ended:
+                return
+            try:
+                chunk = os.read(self._log, most)
+            except BlockingIOError:
+                return
+            self._log_ended = not chunk
+            self.log += chunk[: _MOST_LOG - len(self.log)]
+            most -= len(chunk)
 
     def close(self) -> None:
         """Close every descriptor that is still open here."""
@@ -123,8 +134,9 @@ class Channel:
             raise Gone from None
 
     def _read(self, answer: bytearray) -> None:
-        """Read what there is of an answer, but never more than one byte too many."""
-        while (missing := self._missing(answer)) >= 0:
+        """Read what there is of an answer, but never more than one byte too many, and not for ever."""
+        for _ in range(_MOST_READS):
+            missing = self._missing(answer)
             try:
                 chunk = os.read(self._answer, min(missing + 1, _CHUNK))
             except BlockingIOError:
@@ -136,18 +148,8 @@ class Channel:
             answer += chunk
 
     def _missing(self, answer: bytearray) -> int:
-        """How many bytes of the frame are not there yet, as far as is known."""
+        """How many bytes of the frame are not there yet, as far as is known. WireError where there are too many already."""
         whole = length(answer, self._cap) if len(answer) >= PREFIX else PREFIX
         if len(answer) > whole:
             raise WireError("there is more than one")
         return whole - len(answer)
-
-    def _drain_log(self, most: int) -> None:
-        while most > 0 and not self._log_ended:
-            try:
-                chunk = os.read(self._log, min(most, _CHUNK))
-            except BlockingIOError:
-                return
-            self._log_ended = not chunk
-            self.log += chunk[: _MOST_LOG - len(self.log)]
-            most -= len(chunk)

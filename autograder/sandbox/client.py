@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from checks.calls import Reply, Request
+from checks.calls import Make, Reply, Request
 from checks.errors import StudentRaised, WorkerCrashed, WorkerTimedOut
 from checks.executor import Layout
 
@@ -193,6 +193,8 @@ class Sandboxed:
             before = time.monotonic()
             try:
                 answer = wire.decode_answer(self._channel.exchange(data, self._seconds_left), nonce)
+                if isinstance(request, Make) and isinstance(answer, Reply) and answer.module is None:
+                    raise WireError("it names no module")
             except OutOfTime:
                 self._give_up(WorkerTimedOut, f"gave no answer within {_number(self._limits.wall)} seconds")
             except Gone:

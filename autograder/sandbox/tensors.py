@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from .framing import WireError, parse
+from .framing import MAX_FRAME, WireError, parse
 
 DTYPES: Mapping[str, torch.dtype] = {
     "F64": torch.float64,
@@ -33,12 +33,18 @@ DTYPES: Mapping[str, torch.dtype] = {
 _MOST_TENSORS = 1024
 _MOST_DIMENSIONS = 64  # torch's own limit
 _LARGEST_TABLE = 1 << 20  # bytes of safetensors' own header
-_LARGEST_DIMENSION = 1 << 40
+_LARGEST_SIZE = 1 << 40  # of a dimension, or of an offset
+_MOST_ELEMENTS = MAX_FRAME  # dimensions of size zero aside: the sum over one of (2**40, 0) has 2**40 elements
 
 
 def can_cross(tensor: Tensor) -> bool:
     """Whether the tensor has values of a known dtype, laid out as plain memory."""
     return tensor.layout is torch.strided and tensor.dtype in DTYPES.values() and tensor.device.type != "meta"
+
+
+def is_vast(shape: Sequence[int]) -> bool:
+    """Whether a tensor of this shape, or one that is made of it along a dimension, is beyond what a message carries."""
+    return math.prod(max(1, size) for size in shape) > _MOST_ELEMENTS
 
 
 class TensorWriter:
@@ -51,8 +57,8 @@ class TensorWriter:
     def add(self, tensor: Tensor) -> int:
         """The number by which the message refers to this tensor."""
         if id(tensor) not in self._numbers:
-            if len(self._kept) >= _MOST_TENSORS:
-                raise WireError("a message of that many tensors is too large")
+            if len(self._kept) >= _MOST_TENSORS or is_vast(tensor.shape):
+                raise WireError("a message of that many tensors, or of one so large, is too large")
             self._numbers[id(tensor)] = len(self._kept)
             self._kept.append(tensor)
         return self._numbers[id(tensor)]
@@ -117,6 +123,8 @@ def _span(entry: Any) -> tuple[int, int]:
         raise WireError("a tensor is of an unknown dtype")
     if not _are_sizes(shape, _MOST_DIMENSIONS) or not _are_sizes(offsets, 2) or len(offsets) != 2:
         raise WireError("a tensor's shape is not one")
+    if is_vast(shape):
+        raise WireError("a tensor's shape is too large")
     start, end = offsets
     if end - start != math.prod(shape) * dtype.itemsize:
         raise WireError("a tensor's bytes are not as many as its shape needs")
@@ -126,7 +134,7 @@ def _span(entry: Any) -> tuple[int, int]:
 def _are_sizes(value: Any, most: int) -> bool:
     if not isinstance(value, list) or len(value) > most:
         return False
-    return all(type(size) is int and 0 <= size <= _LARGEST_DIMENSION for size in value)
+    return all(type(size) is int and 0 <= size <= _LARGEST_SIZE for size in value)
 
 
 def _is_permutation(order: Any, dimensions: int) -> bool:

@@ -23,7 +23,8 @@ _LONGEST_TEXT = 1 << 16
 _LONGEST_NAME = 200
 _MOST_KINDS = 16
 _MOST_MODULES = 1000
-_DEVICE = re.compile(r"[a-z]{1,16}(:[0-9]{1,3})?")
+# Those that torch makes without a warning, and with the number as it is written: it takes 200 for -56.
+_DEVICE = re.compile(r"(cpu|cuda|hpu|meta|mps|mtia|privateuseone|xla|xpu)(:(0|[1-9][0-9]?))?")
 _DTYPE_NAMES = {str(dtype).removeprefix("torch."): dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
 
 
@@ -59,7 +60,7 @@ class ValueWriter:
                 return {"tensor": self.tensors.add(value)}
             case torch.dtype():
                 return {"dtype": str(value).removeprefix("torch.")}
-            case torch.device():
+            case torch.device() if _DEVICE.fullmatch(str(value)):
                 return {"device": str(value)}
             case ModuleRef(index, kinds):
                 return {"module": [index, *(kind[:_LONGEST_NAME] for kind in kinds[:_MOST_KINDS])]}
@@ -83,9 +84,11 @@ class ValueReader:
         if self._left < 0 or depth > _DEEPEST:
             raise WireError("a value has too many parts")
         match written:
-            case None | bool() | int():
+            case None | bool():
                 return written
-            case str():
+            case int() if abs(written) < LARGEST_INTEGER:
+                return written
+            case str() if len(written) <= _LONGEST_TEXT:
                 return without_surrogates(written)
             case list():
                 return tuple(self.read(each, depth + 1) for each in written)
@@ -115,7 +118,7 @@ class ValueReader:
         if kind == "dtype" and content in _DTYPE_NAMES:
             return _DTYPE_NAMES[content]
         if kind == "device" and _DEVICE.fullmatch(content):
-            return _device(content)
+            return torch.device(content)
         if kind == "opaque":
             return Opaque(" ".join(plain(content, _LONGEST_NAME).split()))
         raise WireError("a value is none that was agreed on")
@@ -139,10 +142,3 @@ def _float(text: str) -> float:
         return float.fromhex(text)
     except (ValueError, OverflowError):
         raise WireError("a number is not one") from None
-
-
-def _device(text: str) -> torch.device:
-    try:
-        return torch.device(text)
-    except RuntimeError:
-        raise WireError("a device is not one") from None

@@ -5,13 +5,14 @@ What a worker sent may be anything at all: decoding it returns a message or rais
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 
-from checks.calls import Assign, Call, Describe, Load, Make, Reply, Request
+from checks.calls import LARGEST_INTEGER, Assign, Call, Describe, Load, Make, Reply, Request
 from checks.executor import Layout
 
 from .framing import MAX_FRAME, WireError, pack, plain, unpack
@@ -27,9 +28,16 @@ _MOST_OPERATIONS = 20_000
 _LONGEST_OPERATION = 64
 _MOST_FOREIGN = 200
 _MOST_ENTRIES = 1000  # of gradients, parameters, attributes
+_MOST_MODULES = 1000
+_MOST_DIMENSIONS = 64
+_LARGEST_COUNT = 1 << 63  # no tensor has as many elements
+# Of all parameters together. They are told by their shapes alone, a check draws values for them and sends those back, so
+# that a shape is a demand on the grader's memory: this many fit into a request as float64, with room to spare.
+_MOST_PARAMETERS = MAX_FRAME // 16
 _FAILURES = ("raised", "memory", "too large", "broken")
 
 Kind = TypeVar("Kind")
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -163,6 +171,8 @@ def decode_preflight(frame: bytes) -> tuple[str, list[str]]:
 def encode_reply(reply: Reply, nonce: str, cap: int = MAX_FRAME) -> bytes:
     """One frame. Long lists of operations are cut; a value too large to send is a WireError."""
     values = ValueWriter(lenient=True)
+    if not _are_few(reply.parameters.values()):
+        raise WireError("a module with that many parameters is too large")
     body = {
         "nonce": nonce,
         "value": values.write(reply.value),
@@ -225,15 +235,15 @@ def _reply(body: dict[str, Any], values: ValueReader) -> Reply:
     return Reply(
         value=values.read(body["value"]),
         after=tuple(values.read(each) for each in _members(body["after"], list)),
-        gradients={_name(key): values.optional_tensor(each) for key, each in _members(body["gradients"], dict).items()},
+        gradients=_named(body["gradients"], values.optional_tensor),
         operations=_texts(body["operations"], _MOST_OPERATIONS, _LONGEST_OPERATION),
-        largest=_is(body["largest"], int),
+        largest=_count(body["largest"], _LARGEST_COUNT),
         ready_made=_texts(body["ready_made"], _MOST_OPERATIONS, _LONGEST_OPERATION),
         foreign=_texts(body["foreign"], _MOST_FOREIGN, _LONGEST_NAME),
-        module=None if body["module"] is None else _is(body["module"], int),
-        parameters={_name(key): _shape(each) for key, each in _members(body["parameters"], dict).items()},
-        attributes={_name(key): _is(each, int) for key, each in _members(body["attributes"], dict).items()},
-        state={_name(key): values.tensor(each) for key, each in _members(body["state"], dict).items()},
+        module=None if body["module"] is None else _count(body["module"], _MOST_MODULES),
+        parameters=_shapes(body["parameters"]),
+        attributes=_named(body["attributes"], _integer),
+        state=_named(body["state"], values.tensor),
     )
 
 
@@ -277,8 +287,13 @@ def _has(body: dict[str, Any], *names: str) -> None:
         raise WireError("its fields are not those agreed on")
 
 
-def _name(text: str) -> str:
-    return _text(text, _LONGEST_NAME)
+def _named(value: Any, read: Callable[[Any], Read]) -> dict[str, Read]:
+    """An object's members, each read; names that are the same once they are cleaned are one too many."""
+    members = _members(value, dict)
+    found = {_text(name, _LONGEST_NAME): read(each) for name, each in members.items()}
+    if len(found) != len(members):
+        raise WireError("it repeats a name")
+    return found
 
 
 def _text(value: Any, longest: int) -> str:
@@ -293,6 +308,34 @@ def _texts(value: Any, most: int, longest: int) -> tuple[str, ...]:
     return tuple(_text(each, longest) for each in value)
 
 
+def _count(value: Any, end: int) -> int:
+    number = _is(value, int)
+    if not 0 <= number < end:
+        raise WireError("a number is out of range")
+    return number
+
+
+def _integer(value: Any) -> int:
+    number = _is(value, int)
+    if abs(number) >= LARGEST_INTEGER:
+        raise WireError("a number is out of range")
+    return number
+
+
+def _shapes(value: Any) -> dict[str, tuple[int, ...]]:
+    shapes = _named(value, _shape)
+    if not _are_few(shapes.values()):
+        raise WireError("its module has too many parameters")
+    return shapes
+
+
 def _shape(value: Any) -> tuple[int, ...]:
-    sizes: Iterable[Any] = _members(value, list)
-    return tuple(_is(size, int) for size in sizes)
+    sizes = _is(value, list)
+    if len(sizes) > _MOST_DIMENSIONS:
+        raise WireError("a shape has too many dimensions")
+    return tuple(_count(size, _LARGEST_COUNT) for size in sizes)
+
+
+def _are_few(shapes: Iterable[Sequence[int]]) -> bool:
+    """Whether tensors of these shapes are small enough to be drawn and sent; one without elements counts as if it had some."""
+    return sum(math.prod(max(1, size) for size in shape) for shape in shapes) <= _MOST_PARAMETERS

@@ -259,7 +259,8 @@ def _integers(module: nn.Module) -> dict[str, int]:
     for name in properties:
         with contextlib.suppress(Exception):
             found[name] = getattr(module, name)
-    return {name: int(value) for name, value in found.items() if type(value) in (int, bool) and not name.startswith("_")}
+    plain = {name: int(value) for name, value in found.items() if type(value) in (int, bool) and not name.startswith("_")}
+    return {name: value for name, value in plain.items() if abs(value) < LARGEST_INTEGER}
 
 
 def _gradients(

@@ -48,7 +48,7 @@ def forecaster(student: Student, max_length: int = LONGEST, dtype: torch.dtype =
 
 def _drawn(draw: Draw, shape: tuple[int, ...]) -> Tensor:
     """Weights that keep the size of what they are applied to; what has one dimension or none may be a gain, and is near one."""
-    return draw.normal(*shape) * (0.5 / shape[-1]) ** 0.5 if len(shape) > 1 else 1 + 0.3 * draw.normal(*shape)
+    return draw.normal(*shape) * (0.5 / max(1, shape[-1])) ** 0.5 if len(shape) > 1 else 1 + 0.3 * draw.normal(*shape)
 
 
 @dataclass(frozen=True)

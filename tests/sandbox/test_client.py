@@ -282,3 +282,89 @@ def test_a_forged_answer_needs_the_nonce(start: Start) -> None:
     """
     with start(text) as transport, pytest.raises(WorkerCrashed, match="does not answer the question"):
         transport.perform(Call("f"))
+
+
+ANSWERING = """
+import time
+import sandbox.worker as worker
+send, sent = worker._write, []
+def answered_twice(descriptor, data): send(descriptor, data + data)
+def answered_before(descriptor, data):
+    sent.append(data)
+    send(descriptor, sent[0])
+def in_pieces(descriptor, data):
+    for position in range(len(data)):
+        send(descriptor, data[position : position + 1])
+def without_end(descriptor, data):
+    while True: send(descriptor, b"\\0")
+def cut(descriptor, data):
+    send(descriptor, data[:-1])
+    time.sleep(1000)
+def f(name):
+    worker._write = globals()[name]
+    return 1
+"""
+
+
+def test_one_answer_sent_twice_is_none(start: Start) -> None:
+    with start(ANSWERING) as transport, pytest.raises(WorkerCrashed, match="there is more than one"):
+        transport.perform(Call("f", ("answered_twice",)))
+
+
+def test_an_old_answer_is_none(start: Start) -> None:
+    with start(ANSWERING) as transport:
+        assert transport.perform(Call("f", ("answered_before",))).value == 1
+        with pytest.raises(WorkerCrashed, match="does not answer the question"):
+            transport.perform(Call("f", ("answered_before",)))
+
+
+def test_an_answer_in_single_bytes_is_one(start: Start) -> None:
+    with start(ANSWERING) as transport:
+        assert transport.perform(Call("f", ("in_pieces",))).value == 1
+
+
+@pytest.mark.parametrize("name", ["without_end", "cut"])
+def test_an_answer_that_does_not_end_is_none(start: Start, name: str) -> None:
+    begun = time.monotonic()
+    with start(ANSWERING, wall=1.0) as transport, pytest.raises((WorkerCrashed, WorkerTimedOut), match=r"^answered|^gave no"):
+        transport.perform(Call("f", (name,)))
+    assert time.monotonic() - begun < 5
+
+
+def test_a_module_that_is_none_has_a_number_all_the_same(start: Start) -> None:
+    text = """
+        import sandbox.worker as worker
+        from checks.calls import Reply
+        from sandbox.wire import encode_reply
+        worker._answer = lambda direct, request, nonce: encode_reply(Reply(), nonce)
+    """
+    with start(text) as transport:
+        transport.perform(Load("part"))
+        with pytest.raises(WorkerCrashed, match="names no module"):
+            transport.perform(Make("Module", (4,)))
+
+
+def test_a_parameter_that_takes_no_memory_there_takes_none_here(start: Start) -> None:
+    text = """
+        import torch
+        class Module(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.large = torch.nn.Parameter(torch.zeros(1).expand(1 << 40))
+                self.number = 10 ** 5000
+    """
+    with start(text) as transport, pytest.raises(WorkerCrashed, match="more than can be sent back"):
+        transport.perform(Make("Module"))
+
+
+def test_an_attribute_beyond_all_numbers_is_passed_over(start: Start) -> None:
+    text = """
+        import torch
+        class Module(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.number, self.small = 10 ** 5000, 3
+    """
+    with start(text) as transport:
+        attributes = transport.perform(Make("Module")).attributes
+    assert (attributes["small"], "number" in attributes) == (3, False)

@@ -379,3 +379,82 @@ def test_another_nonce_is_refused() -> None:
 def test_text_for_people_is_plain() -> None:
     assert plain("a\x00b\x1b[1m\u200f\tc\nd\ud800é", 100) == "ab[1m\tc\ndé"
     assert plain("x" * 50, 10) == "x" * 10
+
+
+# What is well-formed and too much.
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [([1 << 40, 0], 0), ([0, 1 << 40], 0), ([0, 1 << 40, 1 << 40], 0), ([1 << 30, 1 << 30, 0], 0), ([1 << 40] * 64, 4)],
+    ids=str,
+)
+def test_an_empty_tensor_of_huge_dimensions_is_refused(shape: list[int], size: int) -> None:
+    table = json.dumps({"0": {"dtype": "F32", "shape": shape, "data_offsets": [0, size]}}).encode()
+    refused(with_blob(struct.pack("<Q", len(table)) + table + bytes(size), [None]))
+
+
+def test_an_empty_tensor_of_huge_dimensions_is_not_sent() -> None:
+    with pytest.raises(WireError, match="too large"):
+        wire.encode_reply(Reply(value=torch.empty(1 << 40, 0)), NONCE)
+    assert back(Reply(value=torch.empty(1 << 20, 0))).value.shape == (1 << 20, 0)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["F8_E4M3", "F8_E5M2", "F8_E8M0", "F4", "F6_E2M3", "F6_E3M2", "C64", "U16", "U32", "U64", "f32", ""]
+)
+def test_a_dtype_that_was_not_agreed_on_is_refused(dtype: str) -> None:
+    table = json.dumps({"0": {"dtype": dtype, "shape": [2], "data_offsets": [0, 8]}}).encode()
+    refused(with_blob(struct.pack("<Q", len(table)) + table + bytes(8), [None]))
+
+
+@pytest.mark.parametrize(
+    "table", [b'{"0":1,"0":1}', b"\xff{}", b"\xef\xbb\xbf{}", b"[]", b"[" * 5000, b"9" * 5000, b"NaN"], ids=str
+)
+def test_a_loose_table_of_tensors_is_refused(table: bytes) -> None:
+    refused(with_blob(struct.pack("<Q", len(table)) + table, [None]))
+
+
+TOO_MUCH: dict[str, dict[str, Any]] = {
+    "a parameter that would fill the memory": {"parameters": {"a": [1 << 40]}},
+    "parameters that would, together": {"parameters": {str(number): [1 << 12] for number in range(600)}},
+    "an empty parameter of huge dimensions": {"parameters": {"a": [1 << 40, 0]}},
+    "a negative size": {"parameters": {"a": [-1]}},
+    "too many dimensions": {"parameters": {"a": [1] * 65}},
+    "an integer beyond all values": {"value": 1 << 1024},
+    "an attribute beyond all values": {"attributes": {"a": -(1 << 1024)}},
+    "a negative count": {"largest": -1},
+    "a count beyond all tensors": {"largest": 1 << 63},
+    "a negative module": {"module": -1},
+    "a module beyond all modules": {"module": 1000},
+    "a flag for a module": {"module": True},
+    "a long text": {"value": "x" * ((1 << 16) + 1)},
+    "a long name": {"attributes": {"x" * 201: 1}},
+    "names that are one": {"attributes": {"a": 1, "a\u200b": 2}},
+    "names that are one, by surrogates": {"attributes": {"a": 1, "a\ud800": 2}},
+    "a device that torch warns of": {"value": {"device": "mkldnn"}},
+    "a device whose number overflows": {"value": {"device": "cuda:200"}},
+    "a device with a number that is none": {"value": {"device": "cpu:00"}},
+    "too deep": {"value": json.loads("[" * 34 + "]" * 34)},
+    "too many parts": {"value": [0] * 20_001},
+    "too many parts in all": {"value": [0] * 15_000, "after": [[0] * 15_000]},
+    "too many entries": {"after": [None] * 1001},
+    "a field more": {"more": 1},
+}
+
+
+@pytest.mark.parametrize("fields", TOO_MUCH.values(), ids=TOO_MUCH)
+def test_too_much_of_anything_is_refused(fields: dict[str, Any]) -> None:
+    header, blob = unpack(wire.encode_reply(Reply(), NONCE))
+    assert isinstance(wire.decode_answer(pack(header, blob), NONCE), Reply)
+    refused(pack({**header, **fields}, blob))
+
+
+def test_parameters_that_could_not_be_drawn_are_not_told() -> None:
+    with pytest.raises(WireError, match="too large"):
+        wire.encode_reply(Reply(parameters={"a": (1 << 40,)}), NONCE)
+    assert back(Reply(parameters={"a": (1024, 1024), "b": ()})).parameters == {"a": (1024, 1024), "b": ()}
+
+
+def test_a_device_that_cannot_be_told_is_opaque() -> None:
+    assert back(Reply(value=torch.device("vulkan"))).value == Opaque("device")
