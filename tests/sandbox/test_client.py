@@ -119,7 +119,7 @@ def test_endless_recursion_is_an_exception(start: Start) -> None:
     ids=["loop", "signals ignored", "everything caught", "two threads"],
 )
 def test_an_endless_loop_ends_at_its_processor_time(start: Start, body: str) -> None:
-    with start(f"def f():\n    print('begun')\n    {body}\ndef g():\n    while True: pass", cpu=1) as transport:
+    with start(f"def f():\n    print('begun')\n    {body}\ndef g():\n    while True: pass", cpu=1, wall=60) as transport:
         with pytest.raises(WorkerTimedOut, match=r"^took more than 1 second of processor time$"):
             transport.perform(Call("f"))
         with pytest.raises(WorkerTimedOut, match="processor time"):
@@ -130,7 +130,7 @@ def test_an_endless_loop_ends_at_its_processor_time(start: Start, body: str) -> 
 
 
 def test_an_endless_loop_at_import_ends(start: Start) -> None:
-    with start("while True: pass", cpu=1) as transport, pytest.raises(WorkerTimedOut, match="1 second"):
+    with start("while True: pass", cpu=1, wall=60) as transport, pytest.raises(WorkerTimedOut, match="1 second"):
         transport.perform(Load("part"))
 
 
@@ -328,7 +328,7 @@ def test_an_answer_that_does_not_end_is_none(start: Start, name: str) -> None:
     begun = time.monotonic()
     with start(ANSWERING, wall=1.0) as transport, pytest.raises((WorkerCrashed, WorkerTimedOut), match=r"^answered|^gave no"):
         transport.perform(Call("f", (name,)))
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30
 
 
 def test_a_module_that_is_none_has_a_number_all_the_same(start: Start) -> None:
