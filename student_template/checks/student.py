@@ -180,8 +180,12 @@ class Target:
         return self.transport.perform(Describe(self.module))
 
     def state(self) -> Mapping[str, Tensor]:
-        """Of a module: its parameters and buffers as they are now, by full name."""
-        return self.describe().state
+        """Of a module: its parameters and buffers as they are now, by full name. CheckFailed where one that it had is gone."""
+        state = self.describe().state
+        for name, shape in self.parameters.items():
+            if name not in state or state[name].shape != shape:
+                raise CheckFailed(f"{self.shown}: its parameter {name} is gone, or of another shape than when it was made.")
+        return state
 
     def assign(self, state: Mapping[str, Tensor]) -> None:
         """Of a module: write these values into its parameters and buffers."""

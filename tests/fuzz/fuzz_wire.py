@@ -16,11 +16,13 @@ The first byte of an input chooses what the rest is; each way skips what mutatio
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import atheris
 
@@ -143,7 +145,24 @@ def _seeds() -> list[bytes]:
         "[[[]],null,true,-1]",
     ]
     made += [bytes([3]) + text.encode() for text in (*texts, '{"device":"cpu"}', '{"dtype":"int64"}', '"\\u200b"')]
-    return made
+    return made + _near_caps()
+
+
+def _near_caps() -> list[bytes]:
+    """Sound messages that a mutation takes over a cap: too many bytes lie between those above and any cap."""
+    fields: list[dict[str, Any]] = [
+        {"value": 10**308, "attributes": {"a": 10**308, "b": 2}},
+        {"parameters": {"a": [1448, 1448], "b": [1] * 64}},
+        {"attributes": {"a" * 200: 1, "b": 2}, "operations": ["a" * 64]},
+        {"after": [None] * 1000, "value": json.loads("[" * 32 + "]" * 32)},
+        {"foreign": ["x"] * 200, "largest": (1 << 63) - 1, "module": 999},
+    ]
+    headers = [json.dumps({**EMPTY, **changes}, separators=(",", ":")).encode() for changes in fields]
+    made = [bytes([1]) + len(header).to_bytes(2, "little") + header for header in headers]
+    for shape in ([1 << 25, 0], [0, 1 << 20, 32]):
+        table = json.dumps({"0": {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}}).encode()
+        made.append(bytes([2, 0]) + len(table).to_bytes(2, "little") + table)
+    return [*made, bytes([3]) + b"1" * 400, bytes([3]) + b'{"opaque":"' + b"x" * 200 + b'"}']
 
 
 def _dictionary() -> list[str]:
