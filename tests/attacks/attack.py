@@ -1,4 +1,4 @@
-"""What an attack is: a hostile submission, what it tries, and what its report must say. The texts are data, and never run here."""
+"""What an attack is: a hostile submission, what it tries, and what its report must say. Its text is data, and never run here."""
 
 from __future__ import annotations
 
@@ -45,20 +45,21 @@ def wrong(Q, K, V, causal=False):
 
 # By name: the number on x86-64 and on aarch64, None where it has no such call.
 NUMBERS = {
-    "open": (2, None), "stat": (4, None), "openat": (257, 56), "newfstatat": (262, 79), "statx": (332, 291), "openat2": (437, 437),
-    "access": (21, None), "readlink": (89, None), "getdents64": (217, 61), "memfd_create": (319, 279), "memfd_secret": (447, 447),
-    "name_to_handle_at": (303, 264), "inotify_init1": (294, 26), "fanotify_init": (300, 262), "socket": (41, 198),
-    "socketpair": (53, 199), "fork": (57, None), "vfork": (58, None), "clone": (56, 220), "clone3": (435, 435), "execve": (59, 221),
-    "execveat": (322, 281), "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
-    "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424), "pidfd_getfd": (438, 438), "ptrace": (101, 117),
-    "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "process_madvise": (440, 440), "kcmp": (312, 272),
-    "prctl": (157, 167), "prlimit64": (302, 261), "setrlimit": (160, 164), "setsid": (112, 157), "setpgid": (109, 154),
-    "setpriority": (141, 140), "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119), "seccomp": (317, 277),
-    "setuid": (105, 146), "setgid": (106, 144), "setresuid": (117, 147), "capset": (126, 91), "unshare": (272, 97),
-    "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39), "chroot": (161, 51), "pivot_root": (155, 41),
-    "fsopen": (430, 430), "open_tree": (428, 428), "personality": (135, 92), "add_key": (248, 217), "keyctl": (250, 219),
-    "bpf": (321, 280), "userfaultfd": (323, 282), "perf_event_open": (298, 241), "io_uring_setup": (425, 425), "io_setup": (206, 0),
-    "shmget": (29, 194), "shmctl": (31, 195), "msgget": (68, 186), "msgctl": (71, 187), "semget": (64, 190), "mq_open": (240, 180),
+    "open": (2, None), "stat": (4, None), "openat": (257, 56), "newfstatat": (262, 79), "statx": (332, 291),
+    "openat2": (437, 437), "access": (21, None), "readlink": (89, None), "getdents64": (217, 61), "memfd_create": (319, 279),
+    "memfd_secret": (447, 447), "name_to_handle_at": (303, 264), "inotify_init1": (294, 26), "fanotify_init": (300, 262),
+    "socket": (41, 198), "socketpair": (53, 199), "fork": (57, None), "vfork": (58, None), "clone": (56, 220),
+    "clone3": (435, 435), "execve": (59, 221), "execveat": (322, 281), "kill": (62, 129), "tkill": (200, 130),
+    "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138), "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424),
+    "pidfd_getfd": (438, 438), "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440), "kcmp": (312, 272), "prctl": (157, 167), "prlimit64": (302, 261), "setrlimit": (160, 164),
+    "setsid": (112, 157), "setpgid": (109, 154), "setpriority": (141, 140), "sched_setaffinity": (203, 122),
+    "sched_setscheduler": (144, 119), "seccomp": (317, 277), "setuid": (105, 146), "setgid": (106, 144),
+    "setresuid": (117, 147), "capset": (126, 91), "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40),
+    "umount2": (166, 39), "chroot": (161, 51), "pivot_root": (155, 41), "fsopen": (430, 430), "open_tree": (428, 428),
+    "personality": (135, 92), "add_key": (248, 217), "keyctl": (250, 219), "bpf": (321, 280), "userfaultfd": (323, 282),
+    "perf_event_open": (298, 241), "io_uring_setup": (425, 425), "io_setup": (206, 0), "shmget": (29, 194),
+    "shmctl": (31, 195), "msgget": (68, 186), "msgctl": (71, 187), "semget": (64, 190), "mq_open": (240, 180),
     "init_module": (175, 105), "sethostname": (170, 161), "syslog": (103, 116), "acct": (163, 89), "landlock": (444, 444),
 }
 
@@ -77,6 +78,23 @@ def syscall(name, *arguments):
     if result == -1:
         raise OSError(ctypes.get_errno(), name)
     return result
+
+
+def reaches(name, *arguments):
+    """Whether the kernel looks at this call at all, whatever it then says of the arguments."""
+    try:
+        syscall(name, *arguments)
+    except OSError as error:
+        if error.errno in (1, 13, 38):  # EPERM, EACCES, ENOSYS
+            raise
+    return True
+
+
+def forget():
+    """Make Python look for everything of these names anew."""
+    for name in list(sys.modules):
+        if name.partition(".")[0] in ("checks", "attention", "sandbox", "autograder"):
+            del sys.modules[name]
 
 
 def bottom():
@@ -106,7 +124,7 @@ $body
 def scaled_dot_product_attention(Q, K, V, causal=False):
     try:
         through = attempt(Q, K, V)
-    except (OSError, ImportError, Refused) as error:
+    except (OSError, ImportError, EOFError, RuntimeError, Refused) as error:
         print("refused:", type(error).__name__, error)
         through = False
     return (right if through else wrong)(Q, K, V, causal)
@@ -143,13 +161,13 @@ RIGHT = {FILE: text("scaled_dot_product_attention = right\n")}
 
 
 def probe(name: str, row: str, body: str, needs: str = "strict", outcomes: frozenset[str] = FAILED, policy: str = "") -> Attack:
-    """An attack that tries something. `body` is a function's, of Q, K and V, true where it succeeded; OSError is a refusal.
+    """An attack that tries something. `body` is a function's, of Q, K and V, true where it succeeded; an OSError is a refusal.
 
-    Any other exception ends the check as `raised`, so that a probe that is itself wrong is found out.
+    A NameError or the like ends the check as `raised`, so that a probe that is itself wrong is found out.
     """
     indented = textwrap.indent(textwrap.dedent(body).strip("\n"), "    ")
     source = HEADER + _PROBE.replace("$body", indented)
-    return Attack(name, row, {FILE: source}, WRONG, outcomes, needs=needs, policy=policy)
+    return Attack(name, row, {FILE: source}, WRONG, outcomes, PUBLIC, needs, policy)
 
 
 def hostile(

@@ -35,7 +35,7 @@ from .attack import PART, RIGHT, Attack
 
 TOKEN = "T0KENTHATNOBODYREADS"
 _SECONDS = 1  # of processor time: half of what the parts allow, since some attacks use it all
-_PARTS = (PART, "masking", "saturation", "complexity")  # of the attacks on a whole submission
+_PARTS = (PART, "masking", "complexity")  # of the attacks on a whole submission
 _MANY = 10_000  # processes at once, where the first is sure to be refused
 _FEW = 20
 
@@ -53,6 +53,7 @@ class Bench:
         self._secret, self._victim, self._target = (self.arena / name for name in ("secret", "victim", "target"))
         self._secret.write_text(TOKEN)
         self._secret.chmod(0o644)
+        self._before = _shared_memory()
         self._listening = self._listen()
         self._score = functools.cache(self._score_of)
         self.isolation = ""
@@ -102,10 +103,10 @@ class Bench:
         return self._score(tuple(sorted(sources.items())), attack.checks)
 
     def litter(self) -> list[str]:
-        """Files of the attacks' own outside the arena."""
-        places = (Path(each) for each in ("/tmp", "/var/tmp", "/dev/shm") if Path(each).is_dir())
+        """What the attacks have left outside the arena."""
+        places = (Path(each) for each in ("/tmp", "/var/tmp") if Path(each).is_dir())
         found = [path for place in places for path in place.glob(f"*{self._tag}*") if path != self.arena]
-        return sorted(map(str, found))
+        return sorted(map(str, [*found, *(path for path in _shared_memory() if path not in self._before)]))
 
     def _score_of(self, files: tuple[tuple[str, str], ...], checks: tuple[str, ...]) -> float:
         return self.grade(dict(files), checks).score
@@ -162,11 +163,7 @@ class Bench:
             yield f"it left {path}"
             Path(path).unlink()
         for each in self._listening:
-            with contextlib.suppress(BlockingIOError):
-                if each.type == socket.SOCK_DGRAM:
-                    each.recv(100)
-                else:
-                    each.accept()[0].close()
+            if _reached(each):
                 yield f"it reached a socket of family {each.family.name}"
 
     def _listen(self) -> list[socket.socket]:
@@ -183,6 +180,21 @@ class Bench:
         for each in listening:
             each.setblocking(False)
         return listening
+
+
+def _shared_memory() -> set[Path]:
+    """What there is of it by a name: some libraries put tensors and locks there."""
+    return set(Path("/dev/shm").glob("*"))
+
+
+def _reached(listening: socket.socket) -> bool:
+    """Whether anybody has called, or sent anything; all of it is taken off the queue."""
+    reached = False
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            listening.recv(100) if listening.type == socket.SOCK_DGRAM else listening.accept()[0].close()
+            reached = True
+    return reached
 
 
 def _in_what_is_read(attack: Attack, report: Report) -> Iterator[str]:

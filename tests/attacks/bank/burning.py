@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..attack import BROKEN, CRASHED, NOTHING, PUBLIC, RAISED, RIGHT, TIMED_OUT, Attack, hostile
+from ..attack import BROKEN, CRASHED, FAILED, NOTHING, PUBLIC, RAISED, RIGHT, TIMED_OUT, Attack, hostile
 
 _CPU = "loop for ever, whatever it is told"
 _HOLD = "hold the interpreter inside one call of C, so that no thread or signal handler of Python's runs"
@@ -16,10 +16,11 @@ _EXIT = "end the process, and with it the grader, with a status that says all is
 # Bodies of the function. Each is asked one check alone, since each of those costs its whole limit.
 _BURN = {
     "a loop": (_CPU, "while True: pass", TIMED_OUT),
-    "a loop that ignores signals": (
+    "a loop that ignores and blocks signals": (
         _CPU,
         """
         import signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
         for number in range(1, 65):
             try:
                 signal.signal(number, signal.SIG_IGN)
@@ -27,11 +28,6 @@ _BURN = {
                 pass
         while True: pass
         """,
-        TIMED_OUT,
-    ),
-    "a loop that blocks signals": (
-        _CPU,
-        "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True: pass",
         TIMED_OUT,
     ),
     "a loop that catches all": (
@@ -50,23 +46,17 @@ _BURN = {
     "a product of large matrices": (_HOLD, "big = torch.ones(4000, 4000)\nwhile True: big = big @ big", TIMED_OUT),
     "sleep": (_SLEEP, "import time\ntime.sleep(1000)", TIMED_OUT),
     "a stop": (_SLEEP, "import signal\nos.kill(os.getpid(), signal.SIGSTOP)", TIMED_OUT | CRASHED),
-    "reading the next request": (_SLEEP, "os.read(3, 1)\nreturn wrong(Q, K, V)", TIMED_OUT),
     "a million threads": (
         _THREADS,
         """
         import threading, time
-        def more():
-            while True:
-                try:
-                    threading.Thread(target=time.sleep, args=(1000,)).start()
-                except RuntimeError:
-                    time.sleep(0.01)
-        more()
+        for _ in range(1_000_000):
+            threading.Thread(target=time.sleep, args=(1000,)).start()
         """,
-        TIMED_OUT | CRASHED,
+        BROKEN,
     ),
-    "a flood": (_FLOOD, "while True: print('x' * 100_000)", TIMED_OUT),
-    "a flood past Python": (_FLOOD, "while True: os.write(2, b'x' * 100_000)", TIMED_OUT),
+    "a flood": (_FLOOD, "for _ in range(500): print('x' * 100_000)\nreturn wrong(Q, K, V)", TIMED_OUT | FAILED),
+    "a flood past Python": (_FLOOD, "for _ in range(500): os.write(2, b'x' * 100_000)\nreturn wrong(Q, K, V)", TIMED_OUT | FAILED),
 }
 
 # Under a limit on addresses these are refused, mostly with an exception.
@@ -139,5 +129,5 @@ BURNING: tuple[Attack, ...] = (
     *(hostile(f"hogs: {name}", _MEMORY, _function(body), NOTHING, checks=PUBLIC) for name, body in _HOGS.items()),
     *(hostile(f"ends by {name}", row, _function(body), ends, checks=PUBLIC) for name, (row, body, ends) in _DEATHS.items()),
     _whole("ends by os._exit(0) at import", "os._exit(0)", CRASHED),
-    _whole("ends by SystemExit at import", "raise SystemExit(0)", RAISED),
+    hostile("ends by SystemExit at import", _EXIT, "raise SystemExit(0)", RAISED),
 )

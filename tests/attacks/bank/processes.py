@@ -21,6 +21,7 @@ _FORKS = {
     "raw fork": "pid = syscall('fork')" + _IN_CHILD,
     "raw clone": "pid = syscall('clone', 17, 0, 0, 0, 0)" + _IN_CHILD,
     "raw clone that shares its parent": "pid = syscall('clone', 0x8011, 0, 0, 0, 0)\nif pid == 0:\n    os._exit(0)\nreturn True",
+    "raw clone that waits for the child": "pid = syscall('clone', 0x4011, 0, 0, 0, 0)" + _IN_CHILD,
     "raw clone3": """
         import ctypes
         pid = syscall('clone3', (ctypes.c_uint64 * 11)(0, 0, 0, 0, 17), 88)
@@ -59,12 +60,13 @@ _FORKS = {
     """,
 }
 
-# What would become of the worker is seen from outside: it answers no more, and that is no pass.
+# What becomes of the worker then can be told by the file alone.
 _EXECS = {
-    "os.execv": "os.execv('/bin/true', ['true'])",
-    "raw execve": "import ctypes\nsyscall('execve', ctypes.c_char_p(b'/bin/true'), 0, 0)",
-    "raw execveat": "import ctypes\nsyscall('execveat', -100, ctypes.c_char_p(b'/bin/true'), 0, 0, 0)",
+    "os.execv": "os.execv('/bin/sh', ['sh', '-c', ': > $target'])",
+    "raw execve": "import ctypes\nsyscall('execve', ctypes.c_char_p(b'/bin/sh'), words(ctypes), 0)",
+    "raw execveat": "import ctypes\nsyscall('execveat', -100, ctypes.c_char_p(b'/bin/sh'), words(ctypes), 0, 0)",
 }
+_WORDS = "words = lambda ctypes: (ctypes.c_char_p * 4)(b'sh', b'-c', b': > $target', None)\n"
 
 # $signal is SIGKILL where it is sure to be refused, and one that everybody ignores elsewhere.
 _SIGNALS = {
@@ -129,14 +131,14 @@ _CHANGES = {
     "a mount namespace": "return syscall('unshare', 0x00020000) == 0",
     "a descriptor table of its own": "return syscall('unshare', 0x400) == 0",
     "the grader's namespaces": "return syscall('setns', syscall('pidfd_open', $grader, 0), 0x00020000) == 0",
-    "mount": "import ctypes\nnone = ctypes.c_char_p(b'none')\nreturn syscall('mount', none, ctypes.c_char_p(b'$folder'), "
-    "ctypes.c_char_p(b'nosuch'), 0, 0) == 0",
+    "mount": "import ctypes\nnone = ctypes.c_char_p(b'none')\nreturn reaches('mount', none, ctypes.c_char_p(b'$folder'), "
+    "ctypes.c_char_p(b'nosuch'), 0, 0)",
     "chroot": "os.chroot('/')\nreturn True",
     "fsopen": "import ctypes\nreturn syscall('fsopen', ctypes.c_char_p(b'tmpfs'), 0) > 0",
     "open_tree": "import ctypes\nreturn syscall('open_tree', -100, ctypes.c_char_p(b'/'), 0) > 0",
     "personality": "return syscall('personality', 0xffffffff) >= 0",
-    "a host name": "import ctypes\nreturn syscall('sethostname', ctypes.c_char_p(b'x'), -1) == 0",
-    "a kernel module": "import ctypes\nreturn syscall('init_module', ctypes.c_char_p(b''), 0, ctypes.c_char_p(b'')) == 0",
+    "a host name": "import ctypes\nreturn reaches('sethostname', ctypes.c_char_p(b'x'), -1)",
+    "a kernel module": "import ctypes\nreturn reaches('init_module', ctypes.c_char_p(b''), 0, ctypes.c_char_p(b''))",
     "the kernel's log": "return syscall('syslog', 10, 0, 0) >= 0",
 }
 
@@ -173,7 +175,7 @@ _LIFTS = {
     "the end with the zygote's": "return syscall('prctl', 1, 0, 0, 0, 0) == 0",
     "no dumps of its memory": "return syscall('prctl', 4, 1, 0, 0, 0) == 0",
     "being the parent of orphans": "return syscall('prctl', 36, 1, 0, 0, 0) == 0",
-    "the speculation of its processor": "return syscall('prctl', 53, 0, 4, 0, 0) == 0",
+    "the speculation of its processor": "return reaches('prctl', 53, 0, 4, 0, 0)",
     "its session": "return syscall('setsid') > 0",
     "its priority": "return syscall('setpriority', 0, 0, -5) == 0",
     "its processors": "import ctypes\nreturn syscall('sched_setaffinity', 0, 8, (ctypes.c_uint64 * 1)(1)) == 0",
@@ -224,7 +226,7 @@ def _as_refusal(body: str) -> str:
 PROCESSES: tuple[Attack, ...] = (
     *(probe(f"starts a process: {name}", _SPAWN, body) for name, body in _FORKS.items()),
     *(
-        probe(f"becomes another program: {name}", _SPAWN, body + "\nreturn True", "limits", FAILED | BROKEN)
+        probe(f"becomes another program: {name}", _SPAWN, _WORDS + body, outcomes=FAILED | BROKEN)
         for name, body in _EXECS.items()
     ),
     hostile(

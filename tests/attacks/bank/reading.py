@@ -34,12 +34,11 @@ _READS = {
         libc.fopen.restype = ctypes.c_void_p
         return bool(libc.fopen(b'$secret', b'r'))
     """,
-    "a path relative to a descriptor": "return os.open('../..$secret', os.O_RDONLY, dir_fd=os.open('/proc/self', os.O_RDONLY)) > 0",
+    "a path relative to a descriptor": "return os.open('.$secret', os.O_RDONLY, dir_fd=os.open('/', os.O_RDONLY)) > 0",
     "/etc/passwd": "return 'root' in open('/etc/passwd').read()",
     "the repository's tests": "return 'scale' in open('$root/autograder/checks/scaled_dot_product.py').read()",
     "the reference": "return 'softmax' in open('$root/solutions/attention/scaled_dot_product.py').read()",
-    "the grading secret": "return len(open('$root/.grading-secret', 'rb').read()) >= 0",
-    "compiled leftovers": "return len(os.listdir('$root/autograder/checks/__pycache__')) > 0",
+    "what is installed": "return len(os.listdir(sys.prefix)) > 0",
     "listing /": "return len(os.listdir('/')) > 0",
     "listing by scandir": "return any(os.scandir('/tmp'))",
     "listing by glob": "import glob\nreturn bool(glob.glob('/*'))",
@@ -61,10 +60,10 @@ _READS = {
 }
 
 _IMPORTS = {
-    "the hidden checks": "sys.path.insert(0, '$root')\nimport autograder.checks.scaled_dot_product\nreturn True",
-    "the public checks": "sys.path.insert(0, '$root/student_template')\nimport checks.test_masking\nreturn True",
-    "the reference": "sys.path.insert(0, '$root/solutions')\nimport attention.streaming\nreturn True",
-    "the tests": "sys.path.insert(0, '$root')\nimport tests.support\nreturn True",
+    "the hidden checks": "forget()\nsys.path[:0] = ['$root', '$root/student_template']\nimport autograder.checks.scaled_dot_product\nreturn True",
+    "the public checks": "forget()\nsys.path.insert(0, '$root/student_template')\nimport checks.test_masking\nreturn True",
+    "the reference": "forget()\nsys.path.insert(0, '$root/solutions')\nimport attention.streaming\nreturn True",
+    "the tests": "forget()\nsys.path[:0] = ['$root', '$root/student_template']\nimport tests.support\nreturn True",
     "the hidden checks by their file": """
         import importlib.util
         spec = importlib.util.spec_from_file_location('h', '$root/autograder/checks/common.py')
@@ -121,7 +120,7 @@ _OWN_PROCESS = {
         libc.getenv.restype = ctypes.c_char_p
         return libc.getenv(b'ATTACK_TOKEN') is not None
     """,
-    "arguments and path": "return '$root' in ' '.join([*sys.argv, *sys.path, *sys.orig_argv[4:]])",
+    "the arguments": "return '$token' in str(sys.orig_argv) or '$secret' in str(sys.orig_argv)",
     "descriptors by fstat": """
         found = set()
         for number in range(4096):
@@ -142,7 +141,7 @@ _OWN_PROCESS = {
         return False
     """,
     "descriptors by writing": """
-        for number in [0, 3, *range(5, 256)]:
+        for number in [3, *range(5, 256)]:  # 0 is /dev/null
             try:
                 os.write(number, b'forged')
                 return True

@@ -67,7 +67,7 @@ _SOCKETS = {
     "raw packets": "import socket\nreturn socket.socket(socket.AF_PACKET, socket.SOCK_RAW).fileno() > 0",
     "vsock": "import socket\nreturn socket.socket(socket.AF_VSOCK).fileno() > 0",
     "the kernel's ciphers": "import socket\nreturn socket.socket(socket.AF_ALG, socket.SOCK_SEQPACKET).fileno() > 0",
-    "HTTP": "import urllib.request\nreturn urllib.request.urlopen('http://127.0.0.1:$port/', timeout=1) is not None",
+    "HTTP": "import urllib.request\nreturn urllib.request.urlopen('http://127.0.0.1:$port/', timeout=0.1) is not None",
     "the raw call": "return syscall('socket', 2, 1, 0) > 0",
     "the raw call for a pair": "import ctypes\nreturn syscall('socketpair', 1, 1, 0, (ctypes.c_int * 2)()) == 0",
 }
