@@ -81,8 +81,8 @@ _PATCHES = {
     """,
 }
 _POISONS = {
-    "builtins": "import builtins\nbuiltins.abs = builtins.max = lambda *a, **k: 0\nbuiltins.all = builtins.any = lambda *a: True\n"
-    "builtins.isinstance = lambda *a: True\nscaled_dot_product_attention = wrong",
+    "builtins": "import builtins\nbuiltins.abs = builtins.max = lambda *a, **k: 0\n"
+    "builtins.all = builtins.any = lambda *a: True\nbuiltins.isinstance = lambda *a: True\nscaled_dot_product_attention = wrong",
     "sys.modules": "for name in list(sys.modules):\n    if name not in ('sys', 'builtins'):\n        sys.modules[name] = None\n"
     "scaled_dot_product_attention = wrong",
     "the import system": "sys.meta_path.clear()\nsys.path_hooks.clear()\nsys.path.clear()\nscaled_dot_product_attention = wrong",
@@ -128,7 +128,7 @@ _SHAPED = {
 
 _TO_PIPE = {
     "junk": "os.write(4, b'x' * 1000)",
-    "junk on every descriptor": "for number in range(256):\n        try: os.write(number, b'x' * 100)\n        except OSError: pass",
+    "junk on every descriptor": "for number in range(256):\n        try: os.write(number, b'xxxxxxxxx')\n        except OSError: pass",
     "a frame that claims 8 GiB": "send(b'', sizes=(0xFFFFFFFF, 0xFFFFFFFF))",
     "a frame that claims more than it has": "send(b'{}', sizes=(2, 1000))",
     "a frame that never ends": "send(b'x' * 100, sizes=(1 << 20, 0))",
@@ -148,7 +148,8 @@ _WITH_NONCE = {
     "its number and nothing else": "{'nonce': nonce}",
     "keys of its own": "{'nonce': nonce, 'score': 100, 'passed': True}",
     "a failure that is none": "{'nonce': nonce, 'failure': 'passed', 'kinds': [], 'message': '', 'where': ''}",
-    "a failure of the grader's": "{'nonce': nonce, 'failure': 'raised', 'kinds': ['SandboxBroken'] * 99, 'message': '', 'where': ''}",
+    "a failure of the grader's": "{'nonce': nonce, 'failure': 'raised', 'kinds': ['SandboxBroken'] * 99, "
+    "'message': '', 'where': ''}",
     "a failure of the wrong types": "{'nonce': nonce, 'failure': {}, 'kinds': 5, 'message': None, 'where': []}",
     "values of the wrong types": "{**{key: 0 for key in KEYS}, 'nonce': nonce}",
     "tensors that are not there": "{**{key: [] for key in KEYS}, 'nonce': nonce, 'tensors': [None] * 1000}",
@@ -240,9 +241,9 @@ ANSWERS: tuple[Attack, ...] = (
         _FRAMES,
         """
         def scaled_dot_product_attention(Q, K, V, causal=False):
-            import json, threading, time
-            frame = json.dumps({'nonce': bottom().f_locals['nonce'], 'failure': 'memory', 'kinds': [], 'message': '', 'where': ''})
-            send(frame.encode())
+            import json
+            failure = {'failure': 'memory', 'kinds': [], 'message': '', 'where': ''}
+            send(json.dumps({'nonce': bottom().f_locals['nonce'], **failure}).encode())
             return right(Q, K, V, causal)
         """,
         CRASHED,

@@ -56,7 +56,11 @@ _BURN = {
         BROKEN,
     ),
     "a flood": (_FLOOD, "for _ in range(500): print('x' * 100_000)\nreturn wrong(Q, K, V)", TIMED_OUT | FAILED),
-    "a flood past Python": (_FLOOD, "for _ in range(500): os.write(2, b'x' * 100_000)\nreturn wrong(Q, K, V)", TIMED_OUT | FAILED),
+    "a flood past Python": (
+        _FLOOD,
+        "for _ in range(500): os.write(2, b'x' * 100_000)\nreturn wrong(Q, K, V)",
+        TIMED_OUT | FAILED,
+    ),
 }
 
 # Under a limit on addresses these are refused, mostly with an exception.

@@ -62,7 +62,13 @@ def scaled_dot_product_attention(Q, K, V, causal=False):
 LEAKING: tuple[Attack, ...] = (
     *(
         hostile(
-            f"leaks by {name}", _OUT, _CARRIER.format(mark=MARK, body=body), NOTHING, base=RIGHT, checks=FEW, never=(MARK, "77000", "77001")
+            f"leaks by {name}",
+            _OUT,
+            _CARRIER.format(mark=MARK, body=body),
+            NOTHING,
+            base=RIGHT,
+            checks=FEW,
+            never=(MARK, "77000", "77001"),
         )
         for name, body in _CARRY.items()
     ),

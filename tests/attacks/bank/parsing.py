@@ -89,7 +89,8 @@ _INIT = {
     """,
     "ends the process": "import os\nos._exit(0)\n",
     "loops": "while True: pass\n",
-    "replaces itself": "import sys\nclass All:\n    def __getattr__(self, name): return lambda *a, **k: None\nsys.modules[__name__] = All()\n",
+    "replaces itself": "import sys\nclass All:\n    def __getattr__(self, name): return lambda *a, **k: None\n"
+    "sys.modules[__name__] = All()\n",
 }
 
 PARSING: tuple[Attack, ...] = (

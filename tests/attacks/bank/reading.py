@@ -105,7 +105,7 @@ _OWN_PROCESS = {
     """,
     "names of hidden checks in memory": """
         import gc
-        known = {'autograder', 'test_scale_follows' + '_the_width', 'checks.expected', 'checks.compare', 'checks.draw'}
+        known = {'autograder', 'test_scale_follows' + '_the_width', 'checks.records', 'checks.compare', 'checks.draw'}
         if known & set(sys.modules):
             return True
         for each in gc.get_objects():

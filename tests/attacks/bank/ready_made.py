@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..attack import FILE, HEADER, NOTHING, WRONG, Attack
+from ..attack import FAILED, FILE, HEADER, PUBLIC, WRONG, Attack
 
 _ROW = "call the library's attention under another name, or where nobody looks"
 
@@ -12,12 +12,12 @@ _WAYS = {
     "by the operator": "torch.ops.aten.scaled_dot_product_attention.default(Q, K, V, None, 0.0, causal)",
     "by the kernel": "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(four(Q), four(K), four(V))[0]",
     "by the kernel of plain products": "torch.ops.aten._scaled_dot_product_attention_math(Q, K, V, None, 0.0, causal)[0]",
-    "by the dispatcher": "torch._C._dispatch_call_boxed(Q) if hasattr(torch._C, '_dispatch_call_boxed') else "
-    "torch._C._jit_get_operation('aten::scaled_dot_product_attention')[0](Q, K, V)",
     "in a thread": "in_thread(lambda: F.scaled_dot_product_attention(Q, K, V, is_causal=causal))",
     "with modes switched off": "off(lambda: F.scaled_dot_product_attention(Q, K, V, is_causal=causal))",
     "with modes popped": "popped(lambda: F.scaled_dot_product_attention(Q, K, V, is_causal=causal))",
-    "in TorchScript": "torch.jit.CompilationUnit('def f(q, k, v):\\n    return torch.scaled_dot_product_attention(q, k, v)').f(Q, K, V)",
+    "in TorchScript": "scripted('torch._C._nn.scaled_dot_product_attention(q, k, v)').f(Q, K, V)",
+    "in TorchScript by the operator": "scripted('torch.ops.aten.scaled_dot_product_attention(q, k, v)').f(Q, K, V)",
+    "traced": "torch.jit.trace(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), (Q, K, V))(Q, K, V)",
     "in a backward": "in_backward(lambda: F.scaled_dot_product_attention(Q, K, V, is_causal=causal))",
     "in a hook": "hooked(lambda: F.scaled_dot_product_attention(Q, K, V, is_causal=causal))",
     "as a layer": "nn.MultiheadAttention(4, 2, batch_first=True)(*layered)[0]",
@@ -26,9 +26,12 @@ _WAYS = {
     "as an encoder": "in_thread(lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()(layered[0]))",
     "as a transformer": "in_thread(lambda: nn.Transformer(4, 2, 1, 1, 8)(layered[0], layered[0]))",
     "under vmap": "torch.func.vmap(F.scaled_dot_product_attention)(*[each[None] for each in (Q, K, V)])[0]",
-    "by its decomposition": "in_thread(lambda: decomposed()(four(Q), four(K), four(V))[0])",
+    "by what the kit expects": "sys.modules['checks.expected'].attention(Q, K, V, causal=causal)",
+    "by what the kit expects, in a thread": "in_thread(lambda: sys.modules['checks.expected'].attention(Q, K, V))",
+    "by what the kit expects of a layer": "sys.modules['checks.expected'].multi_head(dict.fromkeys(('W_q', 'W_k', 'W_v', 'W_o'), torch.eye(4)), 2, layered[0])",
+    "by its decomposition": "in_thread(lambda: decomposed()(four(Q), four(Q), four(Q))[0])",
 }
-# Whatever is refused is refused by an exception of the rule's own, of torch's, or by the modes.
+# Refused is what the rule refuses: another exception is a mistake of the attack's own, and ends the check as `raised`.
 _HEAD = """
 import threading
 from torch import nn
@@ -52,7 +55,7 @@ def in_thread(body):
     thread.start()
     thread.join()
     if isinstance(found[0], BaseException):
-        raise Refused from found[0]
+        raise Refused(repr(found[0]))
     return found[0]
 
 
@@ -62,11 +65,15 @@ def off(body):
 
 
 def popped(body):
-    from torch.overrides import _pop_mode
+    from torch.overrides import _pop_mode, _push_mode
     kept = []
     while torch._C._len_torch_function_stack():
         kept.append(_pop_mode())
-    return body()
+    try:
+        return body()
+    finally:
+        for mode in reversed(kept):
+            _push_mode(mode)
 
 
 def in_backward(body):
@@ -92,6 +99,10 @@ def hooked(body):
     return found[0]
 
 
+def scripted(call):
+    return torch.jit.CompilationUnit('def f(q, k, v):\\n    return ' + call + '\\n')
+
+
 def decomposed():
     from torch._decomp import decomposition_table
     return decomposition_table[torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default]
@@ -103,7 +114,8 @@ def scaled_dot_product_attention(Q, K, V, causal=False):
         with torch.no_grad():
             got = $way
     except Exception as error:
-        print('refused:', type(error).__name__, str(error)[:300])
+        if 'ReadyMade' not in repr(error) and 'eady-made' not in str(error):
+            raise
         return wrong(Q, K, V, causal)
     return right(Q, K, V, causal)
 """
@@ -111,7 +123,7 @@ def scaled_dot_product_attention(Q, K, V, causal=False):
 
 def _way(name: str, way: str, policy: str = "") -> Attack:
     source = HEADER + _HEAD.replace("$way", way)
-    return Attack(f"ready-made {name}", _ROW, {FILE: source}, WRONG, NOTHING, policy=policy)
+    return Attack(f"ready-made {name}", _ROW, {FILE: source}, WRONG, FAILED, PUBLIC, policy=policy)
 
 
 _BY_HAND = "a student owns the process that the rule is kept in"
