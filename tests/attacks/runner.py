@@ -35,7 +35,7 @@ from .attack import PART, RIGHT, Attack
 
 TOKEN = "T0KENTHATNOBODYREADS"
 _SECONDS = 1  # of processor time: half of what the parts allow, since some attacks use it all
-_PARTS = (PART, "masking", "complexity")  # of the attacks on a whole submission
+_PARTS = (PART, "complexity")  # of the attacks on a whole submission
 _MANY = 10_000  # processes at once, where the first is sure to be refused
 _FEW = 20
 

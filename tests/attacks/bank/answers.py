@@ -128,7 +128,8 @@ _SHAPED = {
 
 _TO_PIPE = {
     "junk": "os.write(4, b'x' * 1000)",
-    "junk on every descriptor": "for number in range(256):\n        try: os.write(number, b'xxxxxxxxx')\n        except OSError: pass",
+    "junk on every descriptor": "for number in range(256):\n        "
+    "try: os.write(number, b'xxxxxxxxx')\n        except OSError: pass",
     "a frame that claims 8 GiB": "send(b'', sizes=(0xFFFFFFFF, 0xFFFFFFFF))",
     "a frame that claims more than it has": "send(b'{}', sizes=(2, 1000))",
     "a frame that never ends": "send(b'x' * 100, sizes=(1 << 20, 0))",

@@ -59,11 +59,13 @@ _READS = {
     "being told of changes": "return syscall('inotify_init1', 0) >= 0",
 }
 
+# Python is made to look for everything anew, in the folders of the repository.
+_ANEW = "forget()\nsys.path[:0] = ['$root', '$root/student_template', '$root/solutions']\nimport {}\nreturn True"
 _IMPORTS = {
-    "the hidden checks": "forget()\nsys.path[:0] = ['$root', '$root/student_template']\nimport autograder.checks.scaled_dot_product\nreturn True",
-    "the public checks": "forget()\nsys.path.insert(0, '$root/student_template')\nimport checks.test_masking\nreturn True",
-    "the reference": "forget()\nsys.path.insert(0, '$root/solutions')\nimport attention.streaming\nreturn True",
-    "the tests": "forget()\nsys.path[:0] = ['$root', '$root/student_template']\nimport tests.support\nreturn True",
+    "the hidden checks": _ANEW.format("autograder.checks.scaled_dot_product"),
+    "the public checks": _ANEW.format("checks.test_masking"),
+    "the reference": _ANEW.format("attention.streaming"),
+    "the tests": _ANEW.format("tests.support"),
     "the hidden checks by their file": """
         import importlib.util
         spec = importlib.util.spec_from_file_location('h', '$root/autograder/checks/common.py')

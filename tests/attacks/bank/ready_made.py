@@ -28,7 +28,8 @@ _WAYS = {
     "under vmap": "torch.func.vmap(F.scaled_dot_product_attention)(*[each[None] for each in (Q, K, V)])[0]",
     "by what the kit expects": "sys.modules['checks.expected'].attention(Q, K, V, causal=causal)",
     "by what the kit expects, in a thread": "in_thread(lambda: sys.modules['checks.expected'].attention(Q, K, V))",
-    "by what the kit expects of a layer": "sys.modules['checks.expected'].multi_head(dict.fromkeys(('W_q', 'W_k', 'W_v', 'W_o'), torch.eye(4)), 2, layered[0])",
+    "by what the kit expects of a layer": "sys.modules['checks.expected'].multi_head("
+    "dict.fromkeys(('W_q', 'W_k', 'W_v', 'W_o'), torch.eye(4)), 2, layered[0])",
     "by its decomposition": "in_thread(lambda: decomposed()(four(Q), four(Q), four(Q))[0])",
 }
 # Refused is what the rule refuses: another exception is a mistake of the attack's own, and ends the check as `raised`.
