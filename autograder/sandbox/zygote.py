@@ -30,7 +30,7 @@ from typing import Any
 PRELOADED = (
     *("abc", "bisect", "collections", "contextlib", "copy", "dataclasses", "enum", "fractions", "functools", "heapq", "inspect"),
     *("itertools", "linecache", "logging", "math", "numbers", "operator", "pprint", "queue", "random", "re", "statistics"),
-    *("string", "textwrap", "threading", "time", "traceback", "types", "typing", "typing_extensions", "unittest", "warnings"),
+    *("encodings.idna", "string", "textwrap", "threading", "time", "traceback", "types", "typing", "typing_extensions", "unittest", "warnings"),
     *("numpy", "numpy.ctypeslib", "numpy.testing", "torch", "torch.nn.functional", "torch.nn.attention"),
     *("torch.nn.utils.parametrize", "torch.optim", "torch.func", "torch.overrides", "torch.utils._python_dispatch"),
     *("torch.utils.checkpoint", "torch._dynamo", "torch.nn.attention.flex_attention", "safetensors.torch"),
