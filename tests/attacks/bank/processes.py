@@ -171,7 +171,12 @@ _LIFTS = {
     "memory": "import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))\nreturn True",
     "sizes of files": "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\nreturn True",
     "prlimit": "import ctypes\nreturn syscall('prlimit64', 0, 0, (ctypes.c_uint64 * 2)(600, 600), 0) == 0",
-    "prlimit of the grader": "import ctypes\nreturn syscall('prlimit64', $grader, 0, 0, (ctypes.c_uint64 * 2)()) == 0",
+    "prlimit of the grader": """
+        import ctypes
+        now = (ctypes.c_uint64 * 2)()
+        syscall('prlimit64', $grader, 0, 0, now)
+        return syscall('prlimit64', $grader, 0, now, 0) == 0
+    """,
     "the end with the zygote's": "return syscall('prctl', 1, 0, 0, 0, 0) == 0",
     "no dumps of its memory": "return syscall('prctl', 4, 1, 0, 0, 0) == 0",
     "being the parent of orphans": "return syscall('prctl', 36, 1, 0, 0, 0) == 0",

@@ -54,12 +54,12 @@ _KEPT_IN = {
 }
 
 _SOCKETS = {
-    "TCP to this machine": "import socket\nsocket.create_connection(('127.0.0.1', $port), 1)\nreturn True",
+    "TCP to this machine": "import socket\nsocket.socket().connect((b'127.0.0.1', $port))\nreturn True",
     "TCP abroad": "import socket\nreturn socket.socket().connect_ex(('192.0.2.1', 9)) in (0, 115) or True",
     "listening": "import socket\nlistening = socket.socket()\nlistening.bind(('127.0.0.1', 0))\nlistening.listen()\nreturn True",
     "IPv6": "import socket\nreturn socket.socket(socket.AF_INET6).fileno() > 0",
     "UDP": "import socket\nreturn socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', $port)) > 0",
-    "DNS": "import socket\nreturn bool(socket.getaddrinfo('localhost', 80))",
+    "DNS": "import socket\nreturn bool(socket.getaddrinfo(b'localhost', 80))",
     "a Unix socket by path": "import socket\nsocket.socket(socket.AF_UNIX).connect('$unix')\nreturn True",
     "an abstract Unix socket": "import socket\nsocket.socket(socket.AF_UNIX).connect('\\0$tag')\nreturn True",
     "a pair": "import socket\nreturn len(socket.socketpair()) == 2",
@@ -67,7 +67,13 @@ _SOCKETS = {
     "raw packets": "import socket\nreturn socket.socket(socket.AF_PACKET, socket.SOCK_RAW).fileno() > 0",
     "vsock": "import socket\nreturn socket.socket(socket.AF_VSOCK).fileno() > 0",
     "the kernel's ciphers": "import socket\nreturn socket.socket(socket.AF_ALG, socket.SOCK_SEQPACKET).fileno() > 0",
-    "HTTP": "import urllib.request\nreturn urllib.request.urlopen('http://127.0.0.1:$port/', timeout=0.1) is not None",
+    "HTTP": """
+        import urllib.request
+        try:
+            return urllib.request.urlopen('http://127.0.0.1:$port/', timeout=0.1) is not None
+        except LookupError as error:  # an encoding that is not loaded, and is on no disk
+            raise Refused(str(error))
+    """,
     "the raw call": "return syscall('socket', 2, 1, 0) > 0",
     "the raw call for a pair": "import ctypes\nreturn syscall('socketpair', 1, 1, 0, (ctypes.c_int * 2)()) == 0",
 }
