@@ -9,9 +9,10 @@ OUT = grades
 PART =
 DEVICE =
 JOBS =
+ACCEPT_TIER =
 
 # A misspelt name would be passed over in silence, and an empty folder would mean this one.
-known = PYTHON SUBMISSION SUBMISSIONS OUT PART DEVICE JOBS
+known = PYTHON SUBMISSION SUBMISSIONS OUT PART DEVICE JOBS ACCEPT_TIER
 unknown := $(filter-out $(known),$(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name))))
 $(if $(unknown),$(error There is no setting $(firstword $(unknown)): the settings are $(known)))
 $(foreach name,SUBMISSION SUBMISSIONS OUT,$(if $($(name)),,$(error $(name) is empty: give it a path or leave it out)))
@@ -24,7 +25,7 @@ python = $(call quoted,$(PYTHON))
 run = .venv/bin/python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help check grade template handout figures test lint clean venv
+.PHONY: help check grade template handout figures prove test lint clean venv
 .NOTPARALLEL:
 
 help: ## list these commands
@@ -35,7 +36,7 @@ check: venv ## the public checks on one submission: [SUBMISSION=solutions] [PART
 	@$(run) autograder check $(call quoted,$(SUBMISSION)) $(call option,--part,$(PART)) $(call option,--device,$(DEVICE))
 
 grade: venv ## grade a folder of submissions: [SUBMISSIONS=tests/submissions] [OUT=grades] [JOBS=2]
-	@$(run) autograder grade $(call quoted,$(SUBMISSIONS)) --out $(call quoted,$(OUT)) $(call option,--jobs,$(JOBS))
+	@$(run) autograder grade $(call quoted,$(SUBMISSIONS)) --out $(call quoted,$(OUT)) $(call option,--jobs,$(JOBS)) $(call option,--accept-tier,$(ACCEPT_TIER))
 
 template: venv ## write the generated files of student_template/ anew
 	@$(run) autograder template
@@ -45,6 +46,9 @@ handout: venv ## the problem set as a page and as a PDF, into dist/
 
 figures: venv ## draw the handout's figures anew
 	@$(run) autograder figures
+
+prove: venv ## the attacks on the sandbox and the mistakes that the checks must catch
+	@OMP_NUM_THREADS=1 $(run) pytest -n auto tests/attacks tests/test_checks.py
 
 test: venv ## this repository's own tests
 	@OMP_NUM_THREADS=1 $(run) pytest -n auto

@@ -28,10 +28,10 @@ from typing import Any
 # Imported before the first fork: what comes later would cost each worker the time, and under a confinement without a file system
 # cannot be imported at all. torch._dynamo takes a second of its own, which the first optimiser in a worker would take otherwise.
 PRELOADED = (
-    *("abc", "bisect", "collections", "contextlib", "copy", "dataclasses", "enum", "fractions", "functools", "heapq", "inspect"),
-    *("itertools", "linecache", "logging", "math", "numbers", "operator", "pprint", "queue", "random", "re", "statistics"),
-    *("encodings.idna", "string", "textwrap", "threading", "time", "traceback", "types", "typing", "typing_extensions", "unittest", "warnings"),
-    *("numpy", "numpy.ctypeslib", "numpy.testing", "torch", "torch.nn.functional", "torch.nn.attention"),
+    *("abc", "bisect", "collections", "contextlib", "copy", "dataclasses", "encodings.idna", "enum", "fractions", "functools"),
+    *("heapq", "inspect", "itertools", "linecache", "logging", "math", "numbers", "operator", "pprint", "queue", "random", "re"),
+    *("statistics", "string", "textwrap", "threading", "time", "traceback", "types", "typing", "typing_extensions", "unittest"),
+    *("warnings", "numpy", "numpy.ctypeslib", "numpy.testing", "torch", "torch.nn.functional", "torch.nn.attention"),
     *("torch.nn.utils.parametrize", "torch.optim", "torch.func", "torch.overrides", "torch.utils._python_dispatch"),
     *("torch.utils.checkpoint", "torch._dynamo", "torch.nn.attention.flex_attention", "safetensors.torch"),
 )
