@@ -11,7 +11,7 @@ from autograder.grading import layout
 from autograder.sandbox.client import Sandbox
 from autograder.sandbox.confinement import Limits
 from checks.calls import Call
-from checks.errors import StudentRaised, WorkerCrashed
+from checks.errors import StudentRaised
 
 from .support import MANIFEST
 
@@ -62,11 +62,12 @@ def call(sandbox: Sandbox, text: str) -> object:
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_ready_made_attention_answers_nothing(sandbox: Sandbox, body: str) -> None:
-    script = "torch.jit.CompilationUnit('def f(q, k, v):\\n    return torch.scaled_dot_product_attention(q, k, v)').f"
+    script = "torch.jit.CompilationUnit('def f(q, k, v):\\n    return torch._C._nn.scaled_dot_product_attention(q, k, v)\\n').f"
     text = f"def scaled_dot_product_attention(Q, K, V, causal=False):\n    scripted = {script}\n    return {body}, None\n"
     if body != BODIES["in TorchScript"]:
         text = text.replace(f"    scripted = {script}\n", "")
-    with pytest.raises((StudentRaised, WorkerCrashed)):
+    told = "IndexError" if "thread" in body or "encoder" in body.lower() else "ready-made attention"  # a thread ends by itself
+    with pytest.raises(StudentRaised, match=told):
         call(sandbox, text)
 
 

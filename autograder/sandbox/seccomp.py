@@ -61,7 +61,8 @@ def restrict(seccomp: Any) -> None:
     for number, name, values in ((1, "ioctl", _TERMINAL_QUERIES), (1, "fcntl", _DESCRIPTOR_COMMANDS), (0, "prctl", _NAMES)):
         for value in values:
             allow(name, seccomp.Arg(number, seccomp.EQ, value))
-    allow("prlimit64", seccomp.Arg(2, seccomp.EQ, 0))  # to ask, not to set
+    for pid in (0, os.getpid()):
+        allow("prlimit64", seccomp.Arg(0, seccomp.EQ, pid), seccomp.Arg(2, seccomp.EQ, 0))  # to ask, and not to set
     rules.load()
 
 

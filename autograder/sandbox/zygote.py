@@ -197,6 +197,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     kit, strongest, here = Path(sys.argv[2]), sys.argv[3], Path(__file__).resolve().parent
     sys.argv[1:] = []
+    sys.orig_argv[:] = sys.argv  # which says where the repository is, too
     for name in PRELOADED:
         importlib.import_module(name)
     for name in WHERE_THERE:

@@ -156,6 +156,7 @@ def test_system_calls_that_are_not_on_the_list_are_refused(start: Start) -> None
         own = transport.perform(Call("f", (39, 0, 0, 0))).value[0]
         assert transport.perform(Call("f", (62, own, 0, 0))).value == (0, 0), "a process may signal itself"
         assert transport.perform(Call("f", (62, os.getpid(), 0, 0))).value == (-1, 1), "and nobody else"
+        assert transport.perform(Call("f", (302, os.getpid(), 7, 0))).value == (-1, 1), "nor asks for another's limits"
         assert transport.perform(Call("f", (157, 4, 1, 0))).value == (-1, 1), "not made dumpable again"
         assert transport.perform(Call("f", (157, 1, 0, 0))).value == (-1, 1), "its end with the zygote's is not called off"
 
