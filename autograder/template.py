@@ -3,8 +3,7 @@
 `make template` writes them, and nobody edits them by hand. Below `student_template/`, `attention/*.py` come from
 `solutions/attention/*.py`, `report.md` from the model answers in `solutions/report.md`, `checks/parts.json` from the manifest,
 the questions and the count of hidden checks, and `explore.ipynb` from the script beside it. Stubs and report carry no banner
-that says so, since they are what a
-student edits; a test holds them to this module.
+that says so, since they are what a student edits; a test holds them to this module.
 
 A reference marks what students write with lines `# BEGIN SOLUTION` and `# END SOLUTION`, as Otter does. In a function
 such a region becomes `raise NotImplementedError("part 3: MultiHeadAttention.forward")`; outside of functions (helpers, and

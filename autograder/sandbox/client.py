@@ -97,11 +97,11 @@ class Sandbox:
         channel = Channel(self._cap)
         try:
             zygote, pid, ready = self._spawn(channel, limits, seed)
-            isolation = _decoded(wire.decode_ready, ready)
-            if not reaches(isolation, self._accept):  # before anything of the student's is sent
-                raise SandboxBroken(f"a worker is isolated by {isolation!r}, and must be by {self._accept!r}")
-            transport = Sandboxed(zygote, pid, channel, limits, wire.encode_setup(sources, layout), isolation)
+            transport = Sandboxed(zygote, pid, channel, limits, wire.encode_setup(sources, layout))
             try:
+                transport.isolation = _decoded(wire.decode_ready, ready)
+                if not reaches(transport.isolation, self._accept):  # before anything of the student's is sent
+                    raise SandboxBroken(f"a worker is isolated by {transport.isolation!r}, and must be by {self._accept!r}")
                 yield transport
             finally:
                 transport.end()
@@ -115,10 +115,11 @@ class Sandbox:
         channel = Channel(self._cap)
         try:
             zygote, pid, frame = self._spawn(channel, Limits(_PREFLIGHT_SECONDS, _PREFLIGHT_MIB), 0, str(hidden.resolve()))
-            isolation, breaches = _decoded(wire.decode_preflight, frame)
             with contextlib.suppress(Gone, OutOfTime, WireError):  # its end, by itself
                 channel.exchange(b"", _PREFLIGHT_SECONDS)
-            if zygote.reap(pid).status != REFUSED:
+            ended = zygote.reap(pid)
+            isolation, breaches = _decoded(wire.decode_preflight, frame)
+            if ended.status != REFUSED:
                 breaches.append("become another program")
         except ZygoteDied as error:
             raise SandboxBroken(str(error)) from error
@@ -166,8 +167,8 @@ class Sandbox:
 class Sandboxed:
     """`calls.Transport` over the wire to one worker. After the worker's end every `perform` raises what the first one did."""
 
-    def __init__(self, zygote: ZygoteProcess, pid: int, channel: Channel, limits: Limits, setup: bytes, isolation: str) -> None:
-        self.isolation = isolation
+    def __init__(self, zygote: ZygoteProcess, pid: int, channel: Channel, limits: Limits, setup: bytes) -> None:
+        self.isolation = ""  # what the worker says of itself before it reads anything
         self.usage: Usage | None = None  # once the session is over
         self._zygote = zygote
         self._pid = pid

@@ -94,12 +94,14 @@ def test_the_order_of_tiers() -> None:
 
 def test_no_code_is_run_below_the_accepted_tier() -> None:
     layout = Layout("attention", {"f": "part"}, frozenset())
-    with (
-        Sandbox(strongest=NONE) as weak,
-        pytest.raises(SandboxBroken, match="isolated by 'none', and must be by 'strict'"),
-        weak.session({"attention/part.py": "def f(): return 1"}, layout, Limits(2, 256), 1),
-    ):
-        raise AssertionError("a session was opened")
+    with Sandbox(strongest=NONE) as weak:
+        with (
+            pytest.raises(SandboxBroken, match="isolated by 'none', and must be by 'strict'"),
+            weak.session({"attention/part.py": "def f(): return 1"}, layout, Limits(2, 256), 1),
+        ):
+            raise AssertionError("a session was opened")
+        zygote = weak._current().pid
+        assert Path(f"/proc/{zygote}/task/{zygote}/children").read_text("ascii").split() == [], "its worker was left"
 
 
 def test_grading_is_refused_in_a_sentence_and_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
